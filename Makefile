@@ -1,0 +1,80 @@
+# Nothing but Python 3.11, git and make is needed: every target sets itself up in .venv.
+#   make demo             one signed job, end to end, in a temporary home   (AGENT=claude: the real CLI)
+#   make test             the tests, with coverage data                     (ARGS="tests/contracts -q")
+#   make check            the whole gate
+#   make format           rewrite the code in the house's format
+#   make schemas          write the golden files (contracts/schema/, names) from the code
+#   make clean            remove what the other targets made
+
+.POSIX:
+.NOTPARALLEL:
+.PHONY: demo test check check-static check-rest check-coverage check-format check-lint check-types \
+	check-floors check-wheel format schemas clean setup setup-demo help
+
+AGENT =
+ARGS =
+PYTHON =
+PY = .venv/bin/python
+export PYTHON
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup:
+	@sh ops/setup.sh dev
+
+setup-demo:
+	@sh ops/setup.sh demo
+
+# stdout is the result's JSON and nothing else.
+demo: setup-demo
+	@$(PY) ops/demo/demo.py $(if $(AGENT),--agent $(AGENT))
+
+test: setup
+	@rm -f .coverage .coverage.*
+	@PYTHONSAFEPATH=1 $(PY) -m pytest --cov --cov-report= $(ARGS)
+
+# Format, lint, types and floors first: they fail in seconds. The tests hold module sizes, names and
+# the wheel's contents (tests/house); coverage reads the data that the tests left.
+check: check-static test check-coverage
+	@echo "check: all of it holds"
+
+check-static: check-format check-lint check-types check-floors
+
+# What is left of `make check` after `make test`.
+check-rest: check-static check-coverage
+
+check-format: setup
+	@$(PY) -m ruff format --check .
+
+check-lint: setup
+	@$(PY) -m ruff check .
+
+check-types: setup
+	@$(PY) -m mypy
+	@$(PY) -m basedpyright
+
+check-floors: setup
+	@.venv/bin/lint-imports
+
+check-coverage: setup
+	@$(PY) -m coverage combine --quiet --append 2>/dev/null || true
+	@$(PY) -m coverage report
+	@$(PY) tests/house/full_coverage.py
+
+# A shorter way to one part of the tests.
+check-wheel: setup
+	@$(PY) -m pytest tests/house/test_wheel.py
+
+format: setup
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix --quiet . || true
+
+schemas: setup
+	@$(PY) tests/golden/write_schemas.py
+	@$(PY) tests/golden/write_naming.py
+
+clean:
+	rm -rf .venv build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache \
+		.ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

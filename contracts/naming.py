@@ -1,0 +1,111 @@
+"""Names that two machines must agree on: Redis keys, channels, RQ queue names, the RQ entry path,
+branch and worktree names. All of it is wire format, pinned by a golden test."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PREFIX: Final = "fd"
+
+# The only thing an RQ job of ours ever names. Nothing imports it because Redis says so: the sealed
+# job compares it as text and calls the entry that the listener was built with.
+ENTRY_PATH: Final = "worker.entry.run_envelope"
+
+
+def lane_queue(lane: str) -> str:
+    """Return the RQ queue name of a lane: the first free host takes from it."""
+    return f"{PREFIX}.lane.{lane}"
+
+
+def host_queue(lane: str, host: str) -> str:
+    """Return the RQ queue name of one host's part of a lane.
+
+    No lane or host can have an '@' in its name, so that no lane's queue is another one's part.
+    """
+    return f"{PREFIX}.lane.{lane}@{host}"
+
+
+def rq_list(queue: str) -> str:
+    """Return the Redis list behind an RQ queue name (RQ's own key format)."""
+    return f"rq:queue:{queue}"
+
+
+def taken_list(queue: str, host: str) -> str:
+    """Return the list that holds what `host` popped from `queue` and has not yet claimed in its
+    journal. One per host, so that a restart gives back its own and nobody else's."""
+    return f"{PREFIX}:taken:{queue}:{host}"
+
+
+def job_key(job_id: str) -> str:
+    """Return the hash with what is shown of a job; unsigned, for people's eyes only."""
+    return f"{PREFIX}:job:{job_id}"
+
+
+def jobs_index() -> str:
+    """Return the sorted set of job ids by enqueue time (Unix seconds)."""
+    return f"{PREFIX}:jobs"
+
+
+def claim_key(job_id: str) -> str:
+    """Return the key that the claiming host of a lane job sets, once."""
+    return f"{PREFIX}:claim:{job_id}"
+
+
+def refusals_key(job_id: str) -> str:
+    """Return the hash host -> reason of hosts that gave a lane job back."""
+    return f"{PREFIX}:refusals:{job_id}"
+
+
+def result_key(job_id: str) -> str:
+    """Return the key of the first signed result, set once."""
+    return f"{PREFIX}:result:{job_id}"
+
+
+def other_results_key(job_id: str) -> str:
+    """Return the list of results that came when another one was there already: an alarm."""
+    return f"{PREFIX}:result:{job_id}:others"
+
+
+def done_channel(job_id: str) -> str:
+    """Return the channel on which a stored result is announced; waking is all it can do."""
+    return f"{PREFIX}:done:{job_id}"
+
+
+def bell_channel(queue: str) -> str:
+    """Return the channel that says "look at this queue"; a forged ring costs one look."""
+    return f"{PREFIX}:bell:{queue}"
+
+
+def host_key(host: str) -> str:
+    """Return the heartbeat of a host: JSON with a time to live."""
+    return f"{PREFIX}:host:{host}"
+
+
+def hosts_index() -> str:
+    """Return the sorted set of host names by the time they were last seen (Unix seconds)."""
+    return f"{PREFIX}:hosts"
+
+
+def dead_letters() -> str:
+    """Return the bounded list of what was refused before it could be trusted, with the reason."""
+    return f"{PREFIX}:dead"
+
+
+def job_branch(job_id: str, ticket: str) -> str:
+    """Return the branch of a job's worktree."""
+    return f"wt/{job_id}/{ticket}"
+
+
+def agents_folder(repo: str) -> str:
+    """Return the folder beside `repo` (an absolute path) that holds its job worktrees."""
+    return f"{repo}-agents"
+
+
+def host_audience(host: str) -> str:
+    """Return the audience claim of one host."""
+    return f"host:{host}"
+
+
+def lane_audience(lane: str) -> str:
+    """Return the audience claim of a lane."""
+    return f"lane:{lane}"
