@@ -1,0 +1,1 @@
+"""Every yes or no: may this payload run, and did the work hold. Pure rules; starts nothing."""

@@ -1,0 +1,148 @@
+"""Does a shell command hide the exit code of a part of itself?
+
+Owns the reading of a command as a shell would cut it: quotes, comments, operators. It only ever
+raises doubts: a command that it cannot follow counts as masking, which costs a person's look and
+nothing else. It must never run or change a command.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+_TOKEN: Final = re.compile(
+    r"""
+      (?P<space> [ \t\r]+ | \\\r?\n )
+    | (?P<comment> (?<![^\s;&|()]) \# [^\n]* )
+    | (?P<redirect> [0-9]* (?: <<< | >> | << | &>> | &> | [<>]& | >\| | <> | [<>] ) )
+    | (?P<operator> \n | && | \|\| | \|& | ;; | [;&|()] )
+    | (?P<word> (?: \\. | '[^']*' | "(?:\\.|[^"\\])*" | [^\s;&|()<>'"\\] )+ )
+    | (?P<broken> . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+# Commands that end with 0 whatever happened before them.
+_ALWAYS_SUCCEED: Final = frozenset({"true", ":", "echo", "printf", "$true", "rem", "Write-Host"})
+# Commands that may stand before `;` without being a check themselves.
+_SETTING_UP: Final = frozenset(
+    {"cd", "export", "set", "unset", "source", ".", "ulimit", "umask", "pushd", "shopt", "alias"}
+)
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+_NESTED_MAX: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One simple command and the operator that follows it ('' at the end)."""
+
+    words: tuple[str, ...]
+    then: str
+
+
+def masks_exit_code(command: str, *, pipefail: bool = False) -> bool:
+    """Say whether `command` may end with 0 though a part of it failed.
+
+    `pipefail` says that the shell which will run it has that option switched on: then a pipe hides
+    nothing.
+    """
+    return _masks(command, pipefail=pipefail, nested=0)
+
+
+def _masks(command: str, *, pipefail: bool, nested: int) -> bool:
+    steps = list(_steps(command))
+    if not pipefail and any(step.then in ("|", "|&") for step in steps):
+        return True
+    return (
+        any(_hides_by_itself(step, nested) for step in steps)
+        or _recovers(steps)
+        or _goes_on_after_a_failure(steps)
+    )
+
+
+def _steps(command: str) -> Iterator[_Step]:
+    words: list[str] = []
+    for match in _TOKEN.finditer(command):
+        text = match.group()
+        if match.lastgroup == "operator":
+            # A closing bracket changes nothing: the operator after it counts for what is inside.
+            if text == ")" or (text == "(" and not words):
+                continue
+            yield _Step(tuple(words), text)
+            words = []
+        elif match.lastgroup in ("word", "redirect", "broken") and text not in ("{", "}"):
+            words.append(text)
+    yield _Step(tuple(words), "")
+
+
+def _hides_by_itself(step: _Step, nested: int) -> bool:
+    words = step.words
+    if not words:
+        return False
+    name = _base_name(words[0])
+    if step.then == "&" or name in ("!", "trap") or (name == "set" and "+o" in words):
+        return True
+    if any(word in ("'", '"', "\\") for word in words):
+        return True  # a quote that is never closed: not readable
+    if name in _ALWAYS_SUCCEED:
+        return step.then == "(" or any("$(" in word or "`" in word for word in words)
+    if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[-2]):
+        # A shell inside does not inherit pipefail.
+        inner = _unquoted(words[-1])
+        return nested >= _NESTED_MAX or _masks(inner, pipefail=False, nested=nested + 1)
+    return False
+
+
+def _recovers(steps: Sequence[_Step]) -> bool:
+    """`a || b` ends with b's exit code, unless b is there to end the script with a failure."""
+    return any(
+        before.then == "||" and not _fails(after) for before, after in itertools.pairwise(steps)
+    )
+
+
+def _goes_on_after_a_failure(steps: Sequence[_Step]) -> bool:
+    """`a; b` ends with b's exit code, unless the shell was told to stop at the first failure."""
+    if any(_switches_on_stop(step.words) for step in steps):
+        return any(step.words[:1] == ("set",) and "+e" in step.words for step in steps)
+    last = max((position for position, step in enumerate(steps) if step.words), default=0)
+    return any(
+        step.words and step.then in (";", "\n", ";;") and not _may_be_passed_over(step.words)
+        for step in steps[:last]
+    )
+
+
+def _fails(step: _Step) -> bool:
+    return step.words == ("false",) or _leaves(step.words)
+
+
+def _leaves(words: tuple[str, ...]) -> bool:
+    return words[:1] in (("exit",), ("return",)) and words[-1] != "0"
+
+
+def _may_be_passed_over(words: tuple[str, ...]) -> bool:
+    """What only sets up is no check, and after `exit 1` nothing follows."""
+    sets_up = words[0] in _SETTING_UP or all(_ASSIGNMENT.fullmatch(word) for word in words)
+    return sets_up or (_leaves(words) and len(words) > 1)
+
+
+def _switches_on_stop(words: tuple[str, ...]) -> bool:
+    """`set -e`, `set -eu`, `set -o errexit`."""
+    if not words or words[0] != "set":
+        return False
+    return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", word) for word in words[1:])
+
+
+def _base_name(word: str) -> str:
+    return _unquoted(word).rpartition("/")[2]
+
+
+def _unquoted(word: str) -> str:
+    try:
+        return " ".join(shlex.split(word))
+    except ValueError:
+        return word
