@@ -32,7 +32,7 @@ demo: setup-demo
 
 test: setup
 	@rm -f .coverage .coverage.*
-	@PYTHONSAFEPATH=1 $(PY) -m pytest --cov --cov-report= $(ARGS)
+	@PYTHONSAFEPATH=1 $(PY) -m pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
 
 # Format, lint, types and floors first: they fail in seconds. The tests hold module sizes, names and
 # the wheel's contents (tests/house); coverage reads the data that the tests left.

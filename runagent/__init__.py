@@ -1,0 +1,1 @@
+"""One run on this machine: worktree, agent, evidence, validation. Knows no Redis and no keys."""

@@ -1,0 +1,71 @@
+"""Reading fields of lines that nobody vouches for.
+
+Owns the one lenient way to take a JSON object apart: a missing or re-typed field reads as empty,
+deep nesting and broken text read as nothing. It must never raise for anything a CLI prints.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from contracts.events import Event, EventKind
+from contracts.limits import EVENT_INPUT_MAX_CHARS
+
+
+def read_object(line: str) -> dict[str, Any] | None:
+    """Return the JSON object that `line` is, or None when it is anything else."""
+    text = line.strip()
+    if not text.startswith("{"):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def text_at(data: object, *path: str) -> str:
+    """Return the string at `path` in nested objects; "" when there is none. Lone surrogates,
+    which JSON can spell and UTF-8 cannot, become question marks."""
+    value = value_at(data, *path)
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+
+
+def object_at(data: object, *path: str) -> dict[str, Any]:
+    """Return the object at `path`; {} when there is none."""
+    value = value_at(data, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def list_at(data: object, *path: str) -> list[Any]:
+    """Return the list at `path`; [] when there is none."""
+    value = value_at(data, *path)
+    return value if isinstance(value, list) else []
+
+
+def value_at(data: object, *path: str) -> object:
+    """Return whatever is at `path` in nested objects; None when there is nothing."""
+    for name in path:
+        if not isinstance(data, dict):
+            return None
+        data = data.get(name)
+    return data
+
+
+def tool_call(tool: str, call_id: str, value: object) -> Event:
+    """Return the event of a tool call, its input cut to a preview of 2 000 characters."""
+    return Event(
+        kind=EventKind.TOOL_CALL, text=tool, data={"callId": call_id, "input": preview(value)}
+    )
+
+
+def preview(value: object) -> object:
+    """Return `value` as JSON text if it fits 2 000 characters, else its first part and its size."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= EVENT_INPUT_MAX_CHARS:
+        return text
+    return {"truncated": True, "bytes": len(text.encode()), "preview": text[:EVENT_INPUT_MAX_CHARS]}

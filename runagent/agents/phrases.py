@@ -1,0 +1,106 @@
+"""The words in which agent CLIs report a limit, a missing login or a denied permission.
+
+Owns two sets of patterns. The loose ones are for fields that only the CLI writes (an event's error
+message); the anchored ones are for plain output, where a whole line must have the shape of the
+CLI's own report. Neither is ever applied to what the agent said or to what a tool printed: a task
+about rate limiting is full of these words.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# Measured: "You\u2019ve hit your usage limit" and "last status: 429 Too Many Requests" (codex),
+# "Request rejected (429)" and "hit your limit" (claude), "exhausted your daily quota" and
+# "Resource has been exhausted" (gemini), "Rate limit reached for requests" (grok).
+_LIMIT: Final = re.compile(
+    r"""
+      hit\ your\ (?:\w+\ ){0,2}limit\b
+    | \b(?:usage|rate|request)[ _-]limit\ (?:reached|exceeded|error)
+    | \brate_limit(?:_error|_exceeded)?\b
+    | \b429\ Too\ Many\ Requests\b | \btoo\ many\ requests\b
+    | \((?:HTTP\ )?429\) | \b(?:status|code|http)\b["':= ]{0,4}429\b | ^API\ Error:\ 429\b
+    | \bquota\ exceeded\b | \bexceeded\ your\ (?:[\w-]+\ ){0,3}quota\b
+    | \bexhausted\ your\ (?:[\w-]+\ ){0,3}(?:quota|capacity)\b | \binsufficient_quota\b
+    | \bresource\ (?:has\ been\ )?exhausted\b | \bRESOURCE_EXHAUSTED\b
+    | \bout\ of\ (?:\w+\ ){0,2}credits\b | \bcredit\ balance\ is\ too\ low\b
+    | \b(?:Terminal|Retryable)QuotaError\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_LIMIT_LINE: Final = re.compile(
+    r"""
+    (?:ERROR:\ |Error:\ |error:\ |Internal\ error:\ "?|\[?API\ Error:\ )*
+    (?:
+      exceeded\ retry\ limit,\ last\ status:\ 429\b
+    | You['\u2019]ve\ (?:hit|reached)\ your\ (?:\w+\ ){0,2}limit\b
+    | Claude\ (?:AI\ )?usage\ limit\ reached\b
+    | rate\ limit\ exceeded:[ ] | rate\ limit\ reached\ for\b | requests:\ Rate\ limit\ reached\b
+    | Quota\ exceeded\.\ Check\ your\ plan\b
+    | Request\ rejected\ \(429\)
+    | Resource\ has\ been\ exhausted\b | You\ have\ exhausted\ your\b
+    | You\ exceeded\ your\ current\ quota\b
+    | (?:You(?:['\u2019]re|\ are)\ )?out\ of\ (?:\w+\ ){0,2}credits\b
+    | Credit\ balance\ is\ too\ low\b
+    )
+    | (?:ERROR|Error|error|\[?API\ Error):\ (?:429|Too\ Many\ Requests)\b
+    | Error\ when\ talking\ to\ Gemini\ API\b.{0,300}\b(?:Terminal|Retryable)QuotaError:
+    | (?:Terminal|Retryable)QuotaError:
+    """,
+    re.VERBOSE,
+)
+
+_AUTH: Final = re.compile(
+    r"\b401\b|\bunauthorized\b|\bunauthenticated\b|\bnot logged in\b|\binvalid api key\b"
+    r"|\bapi key not valid\b|\bauthentication[_ ](?:failed|error)\b|\blogin (?:has )?expired\b",
+    re.IGNORECASE,
+)
+
+# "reject command" is codex with approvals off; "requires approval" is claude without a person.
+_DENIAL: Final = re.compile(
+    r"approval policy is \w+; reject command"
+    r"|\brequires (?:your )?approval\b"
+    r"|\bpermission (?:was |has been )?denied by (?:the )?(?:user|policy)"
+    r"|\bauto-denied\b|\buser (?:cancelled|rejected|denied) the (?:execution|tool)",
+    re.IGNORECASE,
+)
+
+_DENIAL_LINE: Final = re.compile(
+    r"(?:[^:]{0,80}: ?){0,3}(?:exec error: )?approval policy is \w+; reject command"
+    r"|(?:ERROR: |Error: )?(?:This command|This action|[\w-]{1,40}) requires (?:your )?approval\b"
+)
+
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
+_LINE_MAX_CHARS: Final = 4_000
+
+
+def names_a_limit(message: str) -> bool:
+    """Say whether a CLI's own error message reports a usage limit, a rate limit or a quota."""
+    return _LIMIT.search(message[:_LINE_MAX_CHARS]) is not None
+
+
+def names_a_missing_login(message: str) -> bool:
+    """Say whether a CLI's own error message reports a missing, wrong or expired login."""
+    return _AUTH.search(message[:_LINE_MAX_CHARS]) is not None
+
+
+def names_a_denial(message: str) -> bool:
+    """Say whether a CLI's own message reports a denied or unanswerable permission."""
+    return _DENIAL.search(message[:_LINE_MAX_CHARS]) is not None
+
+
+def is_a_limit_report(line: str) -> bool:
+    """Say whether a whole line of plain output is a CLI's report of a limit."""
+    return _LIMIT_LINE.match(plain(line)) is not None
+
+
+def is_a_denial_report(line: str) -> bool:
+    """Say whether a whole line of plain output is a CLI's report of a denial."""
+    return _DENIAL_LINE.match(plain(line)) is not None
+
+
+def plain(line: str) -> str:
+    """Return the first 4 000 characters of `line` without colour and title sequences."""
+    return _ESCAPES.sub("", line[:_LINE_MAX_CHARS]).strip()

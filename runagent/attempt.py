@@ -1,0 +1,185 @@
+"""One attempt: a start of the agent's CLI, its end, and what that end means.
+
+Owns the order of the last steps before a start (ask the governor, read the prompt back, record,
+start) and the raw tails of what was printed. It must never start anything after one of those
+steps said no, and never start twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from contracts.errors import Unavailable
+from contracts.run_agent import Risk
+from runagent.agents import Agent, AgentPreset, Place
+from runagent.cancellation import run_stoppable
+from runagent.classify import classify
+from runagent.governor import Admission, OpenGovernor
+from runagent.launch import StagedPrompt
+from runagent.ports import HostPorts, RunWatcher
+from runagent.process import EndState, ProcessOutcome, ProcessSpec
+from runagent.reading import Reading
+from runagent.text import one_line
+from validation.verdict import AgentEnd, AgentRun
+
+LINE_MAX_CHARS: Final = 200
+
+_STOPPED: Final = {
+    EndState.TIMED_OUT: AgentEnd.TIMED_OUT,
+    EndState.ABORTED: AgentEnd.ABORTED,
+    EndState.NOT_STARTED: AgentEnd.NOT_STARTED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What every attempt of a job has in common. `program` is the agent's CLI, absolute."""
+
+    job_id: str
+    agent: Agent
+    preset: AgentPreset
+    program: str
+    worktree: str
+    environment: Mapping[str, str]
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """How an attempt ended. `launched` is false when nothing was started."""
+
+    run: AgentRun
+    launched: bool
+    reading: Reading
+    outcome: ProcessOutcome | None = None
+    risks: tuple[Risk, ...] = ()
+
+
+def find_program(agent: Agent, preset: AgentPreset, environment: Mapping[str, str]) -> str:
+    """Return the absolute path of the agent's CLI.
+
+    Only absolute entries of PATH are searched: a program that lies in the repository is never the
+    agent. Raises Unavailable naming the program and how to provide it.
+    """
+    name = preset.command[0]
+    remedy = (
+        f"install {agent.executable}, put its folder on this host's PATH, "
+        f"or set command under [agents.{agent.name}] in its configuration"
+    )
+    if Path(name).is_absolute():
+        path = name
+    elif os.path.basename(name) == name:
+        entries = environment.get("PATH", os.defpath).split(os.pathsep)
+        path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
+        return _found(shutil.which(name, path=path), name, remedy)
+    else:
+        raise Unavailable(f"the agent's command {name} is a relative path", remedy=remedy)
+    return _found(shutil.which(path), name, remedy)
+
+
+def _found(path: str | None, name: str, remedy: str) -> str:
+    if path is None:
+        raise Unavailable(f"the agent's program {name} is not on PATH", remedy=remedy)
+    return path
+
+
+def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostPorts) -> Attempted:
+    """Start the agent once, wait for its end, and return what that was.
+
+    Raises LaunchRefused when the prompt cannot be read back: then nothing was started.
+    """
+    reading = Reading(launch.agent, _shown_to(ports.watch))
+    governor = ports.governor or OpenGovernor()
+    answer = governor.admit(launch.agent.name, launch.job_id, number)
+    if answer.admission is Admission.DENIED:
+        return _denied(answer.phrase or "the governor denied this start", number, reading)
+    risks = []
+    if answer.admission is Admission.MISSING:
+        message = f"the governor did not answer, so this start was not booked ({answer.phrase})"
+        risks.append(Risk(code="governor_missing", message=message))
+    text = prompt.read_back()
+    ports.record("started", number, "")
+    outcome = run_stoppable(ports.runner, _spec(launch, text, reading), ports.cancelled)
+    reading.finish()
+    if outcome.state is not EndState.NOT_STARTED:
+        risks += _keep_tails(ports.runtime_dir, number, outcome)
+    return _ended(launch, number, outcome, reading, risks)
+
+
+def _denied(phrase: str, number: int, reading: Reading) -> Attempted:
+    run = AgentRun(
+        end=AgentEnd.RATE_LIMITED, exit_code=None, attempts=number - 1, why=one_line(phrase, 500)
+    )
+    return Attempted(run=run, launched=False, reading=reading)
+
+
+def _spec(launch: Launch, text: str, reading: Reading) -> ProcessSpec:
+    place = Place(launch.worktree, max(1, int(launch.limit_s)))
+    argv = launch.agent.argv(text, launch.preset, place)
+    return ProcessSpec(
+        argv=(launch.program, *argv[1:]),
+        cwd=launch.worktree,
+        env=launch.environment,
+        timeout_s=launch.limit_s,
+        stdin=text.encode("utf-8") if launch.agent.prompt_on_stdin else None,
+        sink=reading.take,
+    )
+
+
+def _ended(
+    launch: Launch,
+    number: int,
+    outcome: ProcessOutcome,
+    reading: Reading,
+    risks: list[Risk],
+) -> Attempted:
+    end = _STOPPED.get(outcome.state)
+    why = outcome.why
+    if end is None:
+        classified = classify(launch.agent.name, outcome.exit_code, reading)
+        end = classified.end
+        risks += classified.risks
+        why = one_line(reading.limit_message, 300) if end is AgentEnd.RATE_LIMITED else ""
+    launched = outcome.state is not EndState.NOT_STARTED
+    attempts = number if launched else number - 1
+    return Attempted(
+        run=AgentRun(end=end, exit_code=outcome.exit_code, attempts=attempts, why=why),
+        launched=launched,
+        reading=reading,
+        outcome=outcome,
+        risks=tuple(risks),
+    )
+
+
+def _keep_tails(runtime_dir: str, number: int, outcome: ProcessOutcome) -> list[Risk]:
+    """Keep the raw last bytes of both streams beside the job; a full disk costs only them."""
+    try:
+        for stream, data in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+            path = Path(runtime_dir) / f"attempt-{number}.{stream}"
+            path.unlink(missing_ok=True)
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        message = f"the agent's raw output could not be kept ({reason})"
+        return [Risk(code="tails_not_kept", message=message)]
+    return []
+
+
+def _shown_to(watch: RunWatcher) -> Callable[[str], None]:
+    """Return what shows the agent's words to `watch`, one inert line at a time."""
+
+    def show(text: str) -> None:
+        line = one_line(text[: 4 * LINE_MAX_CHARS], LINE_MAX_CHARS)
+        if line:
+            with contextlib.suppress(Exception):  # a watcher's trouble is not the run's
+                watch.agent_line(line)
+
+    return show

@@ -1,0 +1,228 @@
+"""What the agent and the validator did to the tree: three looks and what they say together.
+
+S0 after the checkout, S1 after the agent, S2 after the validation. The agent's account of itself
+is not asked. Whatever could not be looked at is a risk, never an empty list. Nothing is judged
+here: status and review are decided elsewhere from these facts.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from contracts.errors import CouldNotCheck, FleetError
+from contracts.run_agent import Risk
+from runagent.deadline import Deadline
+from runagent.head import Head, read_head
+from runagent.process import ProcessRunner
+from runagent.shadow_git import ShadowGit
+from runagent.snapshot import Snapshot, differing_paths, parse_name_status, take_snapshot
+from runagent.worktree import Worktree
+
+LOOK_TIMEOUT_S: Final = 300.0  # one look; 100,000 new files take well under a minute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What changed, by whom. Paths are git's own bytes, sorted, without repetition."""
+
+    changed: tuple[bytes, ...]  # at the end, against the start; with what was committed
+    agent_changed: tuple[bytes, ...]
+    validator_changed: tuple[bytes, ...]
+    renames: tuple[tuple[bytes, bytes], ...]  # (from, to); `changed` holds the new path alone
+    committed: tuple[bytes, ...]  # base..HEAD
+    head_commit: str  # "" when it cannot be read
+    ignored_only: bool  # the agent wrote nothing but ignored files
+    agent_change_survives: bool  # something of the agent's change still differs from the start
+    risks: tuple[Risk, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A snapshot of the files together with what was committed by then."""
+
+    snapshot: Snapshot
+    head: Head
+    committed: frozenset[bytes]
+    problems: tuple[Risk, ...]
+
+
+class EvidenceCollector:
+    """Looks at one worktree at three moments. Call start, after_agent, after_validation in turn."""
+
+    def __init__(
+        self,
+        worktree: Worktree,
+        *,
+        runner: ProcessRunner,
+        shadow_dir: str | None = None,
+        deadline_s: float = LOOK_TIMEOUT_S,
+    ) -> None:
+        """`deadline_s` bounds each look; `shadow_dir` is the one the worktree was made with."""
+        self._worktree = worktree
+        self._shadow = ShadowGit(shadow_dir or worktree.shadow_dir, worktree.path, runner)
+        self._deadline_s = deadline_s
+        self._identity = (0, 0)
+        self._start: Snapshot | None = None
+        self._agent: _Look | None = None
+
+    def start(self) -> Snapshot:
+        """Look at the fresh worktree. Files that differ from the commit already (line ends that
+        were never normalised) become part of the start.
+
+        Raises CouldNotCheck: without a start nothing could be said later, so nothing may begin.
+        """
+        found = os.lstat(self._worktree.path)
+        self._identity = (found.st_dev, found.st_ino)
+        deadline = Deadline(self._deadline_s)
+        start = take_snapshot(self._shadow, deadline, also=(), before=None)
+        if start.is_incomplete:
+            raise CouldNotCheck(start.problems[0].message)
+        if start.changed:
+            self._take_as_start(start, deadline)
+        self._start = start
+        return start
+
+    def after_agent(self) -> Snapshot:
+        """Look at the tree that the agent left. What git cannot tell is a risk of the evidence."""
+        self._agent = self._look(self._started())
+        return self._agent.snapshot
+
+    def after_validation(self) -> Evidence:
+        """Look at the tree that the validation left and return what all three looks say.
+
+        Without a call of `after_agent` every change counts as the agent's.
+        """
+        start = self._started()
+        agent = self._agent
+        end = self._look(agent.snapshot if agent else start)
+        return _weigh(start, agent or end, end)
+
+    def _started(self) -> Snapshot:
+        if self._start is None:
+            raise ValueError("start() comes first")
+        return self._start
+
+    def _take_as_start(self, start: Snapshot, deadline: Deadline) -> None:
+        base = self._worktree.base_commit
+        commit, _ = self._shadow.run(
+            ("commit-tree", "-p", base, "-m", "start", start.tree), deadline
+        )
+        with open(os.path.join(self._shadow.directory, "HEAD"), "wb") as file:
+            file.write(commit)
+
+    def _look(self, before: Snapshot) -> _Look:
+        deadline = Deadline(self._deadline_s)
+        worktree = self._worktree
+        head = read_head(worktree.admin_dir, worktree.common_dir, worktree.branch)
+        problems = list(head.risks)
+        committed: set[bytes] = set()
+        for commit in head.commits:
+            committed |= self._committed(commit, deadline, problems)
+        if self._was_replaced():
+            problems.append(
+                Risk(code="evidence_incomplete", message="the worktree's folder was replaced")
+            )
+            return _Look(
+                Snapshot(entries=before.entries), head, frozenset(committed), tuple(problems)
+            )
+        if _read_pointer(worktree.path) != worktree.pointer:
+            problems.append(
+                Risk(
+                    code="tampered",
+                    message="the worktree's .git file is not the one that git wrote",
+                )
+            )
+        snapshot = take_snapshot(self._shadow, deadline, also=committed, before=before)
+        problems.extend(snapshot.problems)
+        return _Look(snapshot, head, frozenset(committed), tuple(problems))
+
+    def _committed(self, commit: str, deadline: Deadline, problems: list[Risk]) -> set[bytes]:
+        if commit == self._worktree.base_commit:
+            return set()
+        arguments = ("diff-tree", "-r", "-z", "-M", "--name-status", "--ignore-submodules=none")
+        try:
+            listing, _ = self._shadow.run(
+                (*arguments, self._worktree.base_commit, commit), deadline
+            )
+        except FleetError as error:
+            message = f"what was committed could not be listed: {error.message}"
+            problems.append(Risk(code="evidence_incomplete", message=message))
+            return set()
+        return parse_name_status(listing)
+
+    def _was_replaced(self) -> bool:
+        try:
+            found = os.lstat(self._worktree.path)
+        except OSError:
+            return True
+        return (found.st_dev, found.st_ino) != self._identity
+
+
+def display_path(raw: bytes) -> tuple[str, str | None]:
+    r"""Return the path as text, and its bytes in base64 when it is not UTF-8 (else None).
+
+    Bytes that are not UTF-8 are shown as `\xNN`; only the base64 tells such a name from one that
+    really holds a backslash.
+    """
+    try:
+        return raw.decode("utf-8"), None
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", "backslashreplace"), base64.b64encode(raw).decode("ascii")
+
+
+def _weigh(start: Snapshot, agent: _Look, end: _Look) -> Evidence:
+    by_agent = _differing(start, agent.snapshot)
+    at_end = _differing(start, end.snapshot)
+    by_validator = _differing(agent.snapshot, end.snapshot)
+    moved_before = _sources(agent.snapshot)
+    moved_now = _sources(end.snapshot)
+    agent_changed = (by_agent | agent.committed) - moved_before
+    changed = (at_end | set(end.snapshot.changed) | end.committed) - moved_now
+    new_ignored = set(agent.snapshot.ignored) - set(start.ignored)
+    return Evidence(
+        changed=tuple(sorted(changed)),
+        agent_changed=tuple(sorted(agent_changed)),
+        validator_changed=tuple(sorted(by_validator - (moved_now - moved_before))),
+        renames=end.snapshot.renames,
+        committed=tuple(sorted(end.committed)),
+        head_commit=end.head.commit,
+        ignored_only=not agent_changed and bool(new_ignored),
+        agent_change_survives=bool(by_agent & at_end),
+        risks=_without_repetition((*agent.problems, *end.problems)),
+    )
+
+
+def _differing(one: Snapshot, other: Snapshot) -> set[bytes]:
+    """As differing_paths; when a look was incomplete, git's own status is believed besides."""
+    paths = differing_paths(one, other)
+    if other.is_incomplete:
+        paths.update(set(other.changed) - set(one.changed))
+    return paths
+
+
+def _sources(snapshot: Snapshot) -> set[bytes]:
+    return {source for source, _ in snapshot.renames}
+
+
+def _without_repetition(risks: Iterable[Risk]) -> tuple[Risk, ...]:
+    return tuple({(risk.code, risk.message): risk for risk in risks}.values())
+
+
+def _read_pointer(path: str) -> bytes:
+    try:
+        descriptor = os.open(
+            os.path.join(path, ".git"),
+            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0),
+        )
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, 65_536)
+    except OSError:  # a folder
+        return b""
+    finally:
+        os.close(descriptor)

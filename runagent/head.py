@@ -1,0 +1,116 @@
+"""Where the worktree's HEAD stands, read from git's files: git itself is never run on them.
+
+An agent can write anything into these files. What cannot be understood is said, not guessed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from contracts.run_agent import Risk
+
+_OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_REF: Final = re.compile(r"refs(?:/(?!\.)[^/\x00-\x20\x7f\\~^:?*\[]+)+")
+_POINTER_MAX_BYTES: Final = 8_192
+_LINKS_MAX: Final = 5  # git follows as many symbolic refs
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The commits to look at, newest knowledge of HEAD and of the job's branch."""
+
+    commit: str  # of HEAD; else of the job's branch; "" when neither can be read
+    commits: tuple[str, ...]  # HEAD's and the branch's, without repetition
+    risks: tuple[Risk, ...]
+
+
+def read_head(admin_dir: str, common_dir: str, branch: str) -> Head:
+    """Return where HEAD of the worktree stands. `admin_dir` is the worktree's git directory,
+    `branch` the job's branch without refs/heads/."""
+    wanted = f"refs/heads/{branch}"
+    text = _read_line(os.path.join(admin_dir, "HEAD"))
+    ref, commit = _follow(text, common_dir)
+    tip = _resolve(wanted, common_dir)
+    risks = []
+    if not ref and not commit:
+        risks.append(_risk("head_unreadable", "the worktree's HEAD is missing or garbage"))
+    elif not ref:
+        risks.append(_risk("head_detached", f"the agent left HEAD detached at {commit}"))
+    elif ref != wanted:
+        risks.append(_risk("head_moved", f"the agent left HEAD on {ref}, not on {wanted}"))
+    if ref and not commit:
+        risks.append(_risk("head_unborn", f"{ref} holds no commit"))
+    if ref != wanted and not tip:
+        risks.append(_risk("branch_lost", f"{wanted} holds no commit any more"))
+    commits = tuple(dict.fromkeys(found for found in (commit, tip) if found))
+    return Head(commit or tip, commits, tuple(risks))
+
+
+def _risk(code: str, message: str) -> Risk:
+    return Risk(code=code, message=message)
+
+
+def _follow(text: str, common_dir: str) -> tuple[str, str]:
+    """Return (last ref name, object id) behind the content of a HEAD or ref file."""
+    ref = ""
+    for _ in range(_LINKS_MAX):
+        if _OBJECT_ID.fullmatch(text):
+            return ref, text
+        target = text.removeprefix("ref:").strip() if text.startswith("ref:") else ""
+        if not _is_ref_name(target):
+            return ref, ""
+        ref = target
+        text = _read_line(os.path.join(common_dir, *ref.split("/"))) or _packed(ref, common_dir)
+    return ref, ""
+
+
+def _resolve(ref: str, common_dir: str) -> str:
+    return _follow(f"ref: {ref}", common_dir)[1]
+
+
+def _is_ref_name(name: str) -> bool:
+    return _REF.fullmatch(name) is not None and ".." not in name and "@{" not in name
+
+
+def _packed(ref: str, common_dir: str) -> str:
+    wanted = f" {ref}\n".encode()
+    for line in _lines(os.path.join(common_dir, "packed-refs")):
+        if line.endswith(wanted):
+            return line[: -len(wanted)].decode("ascii", "replace")
+    return ""
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    descriptor = _open_regular(path)
+    if descriptor is None:
+        return
+    with os.fdopen(descriptor, "rb") as file:
+        while line := file.readline(_POINTER_MAX_BYTES):
+            yield line
+
+
+def _read_line(path: str) -> str:
+    """Return the content of a small regular file without its end of line, "" when there is none."""
+    descriptor = _open_regular(path)
+    if descriptor is None:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_POINTER_MAX_BYTES).decode("utf-8", "replace").rstrip("\n")
+
+
+def _open_regular(path: str) -> int | None:
+    """Open a regular file; a link, a pipe that would block us, or nothing is None."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None

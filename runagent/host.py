@@ -1,0 +1,195 @@
+"""One run, from the order to the result.
+
+Owns the order of the phases: check, worktree, look, start (twice at most), look, validate, look,
+judge, leave. The agent's claims weigh nothing here. `run_agent` must never raise for anything that
+a request, a repository, an agent or a validator does, and never leave something half made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from contracts.errors import CouldNotCheck, FleetError, Interrupted
+from contracts.run_agent import AgentName, Risk, RunAgentResult
+from runagent.agents import AGENTS
+from runagent.attempt import Launch, find_program, make_attempt
+from runagent.cancellation import REASON
+from runagent.environment import agent_environment
+from runagent.evidence import EvidenceCollector
+from runagent.findings import Findings
+from runagent.launch import StagedPrompt, make_private_directory, stage_prompt
+from runagent.ports import HostPorts, RunOrder
+from runagent.validation_run import plan_validation, run_plan
+from runagent.worktree import Worktree, prepare_worktree, remove_worktree, unlock_worktree
+from validation.admission import check_payload
+from validation.checks import attempted_lines, validation_of
+from validation.paths import Grammar
+from validation.verdict import goes_on_to_validation, may_retry
+
+__all__ = ["HostPorts", "RunOrder", "run_agent"]
+
+_LOG: Final = logging.getLogger(__name__)
+_OWN_GRAMMAR: Final[Grammar] = "windows" if os.name == "nt" else "posix"
+
+
+def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
+    """Carry out `order` on this machine and return what the host found.
+
+    The worktree is left in place when an agent was started in it, and removed when none was. A
+    stop (`ports.cancelled`, or a KeyboardInterrupt) ends in a `failed` result with the risk
+    `interrupted`, an error of ours in one with the risk `internal_error`.
+    """
+    findings = Findings(order=order, began=ports.clock.monotonic())
+    try:
+        _carry_out(findings, ports)
+    except FleetError as error:
+        findings.stop(error)
+    except KeyboardInterrupt:
+        ports.cancelled.set()
+        findings.stop(Interrupted(REASON))
+    except Exception as error:  # noqa: BLE001  # the top of a run: our bug is a result too
+        _LOG.exception("job %s on %s broke off", order.job_id, order.host)
+        findings.break_off(error)
+    if findings.worktree is not None:
+        _leave(findings, findings.worktree)
+    return findings.result(ports.clock.monotonic())
+
+
+def _carry_out(findings: Findings, ports: HostPorts) -> None:
+    order = findings.order
+    _enter(ports, "checking")
+    check_payload({**order.request.to_payload(), "repo": order.repo_on_host}, grammar=_OWN_GRAMMAR)
+    agent = AGENTS[AgentName(order.request.agent)]
+    preset = ports.presets.get(agent.name) or agent.default_preset()
+    environment = _environment(ports, agent.environment)
+    program = find_program(agent, preset, environment)
+    _enter(ports, "worktree")
+    make_private_directory(ports.runtime_dir)
+    worktree = _make_worktree(findings, ports)
+    collector = EvidenceCollector(
+        worktree, shadow_dir=_shadow_dir(ports), runner=ports.runner, deadline_s=ports.git_timeout_s
+    )
+    collector.start()
+    launch = Launch(
+        job_id=order.job_id,
+        agent=agent,
+        preset=preset,
+        program=program,
+        worktree=worktree.path,
+        environment=environment,
+        limit_s=order.agent_limit_s,
+    )
+    with (
+        _keeping_the_first_attempt(findings),
+        stage_prompt(order.request.task, ports.runtime_dir) as prompt,
+    ):
+        _make_attempts(findings, launch, prompt, ports)
+    if not findings.launches:
+        return
+    with _looking(findings):
+        _enter(ports, "looking")
+        collector.after_agent()
+    _validate(findings, launch, ports)
+    with _looking(findings):
+        _enter(ports, "looking")
+        findings.evidence = collector.after_validation()
+        findings.add_risks(findings.evidence.risks)
+
+
+def _environment(ports: HostPorts, defaults: Mapping[str, str]) -> dict[str, str]:
+    """Return what agent and validator inherit; the agent's defaults yield to the host's own."""
+    source = {**defaults, **ports.environment}
+    return agent_environment(source, extra_names=(*ports.inherit, *defaults))
+
+
+def _make_worktree(findings: Findings, ports: HostPorts) -> Worktree:
+    order = findings.order
+    worktree = prepare_worktree(
+        order.repo_on_host,
+        job_id=order.job_id,
+        ticket=order.request.ticket,
+        branch=order.request.branch,
+        shadow_dir=_shadow_dir(ports),
+        runner=ports.runner,
+        deadline_s=ports.git_timeout_s,
+    )
+    findings.worktree = worktree
+    findings.add_risks(worktree.notes)
+    return worktree
+
+
+def _shadow_dir(ports: HostPorts) -> str:
+    return os.path.join(ports.runtime_dir, "shadow")
+
+
+def _make_attempts(
+    findings: Findings, launch: Launch, prompt: StagedPrompt, ports: HostPorts
+) -> None:
+    """Start the agent; once more, in the same worktree, after a plain nonzero exit."""
+    number = 1
+    while True:
+        if ports.cancelled.is_set():
+            raise Interrupted(REASON)
+        _enter(ports, "agent" if number == 1 else "agent again")
+        attempted = make_attempt(launch, prompt, number, ports)
+        findings.take_attempt(attempted)
+        if not may_retry(attempted.run):
+            break
+        number += 1
+    ports.record("agent_done", findings.agent.attempts, str(findings.agent.end))
+
+
+@contextlib.contextmanager
+def _keeping_the_first_attempt(findings: Findings) -> Iterator[None]:
+    """What stops the second start must not stop the look at what the first one did."""
+    try:
+        yield
+    except FleetError as error:
+        if not findings.launches:
+            raise
+        findings.stop(error)
+
+
+def _validate(findings: Findings, launch: Launch, ports: HostPorts) -> None:
+    if not goes_on_to_validation(findings.agent) or ports.cancelled.is_set():
+        return
+    _enter(ports, "validation")
+    command = findings.order.request.validateCommand
+    plan = plan_validation(command, launch.worktree, launch.environment, ports)
+    findings.add_risks(plan.risks)
+    outcomes = run_plan(plan, launch.worktree, launch.environment, ports)
+    findings.validation = validation_of(plan, outcomes)
+    findings.tests_attempted = attempted_lines(outcomes)
+    if ports.cancelled.is_set():
+        findings.interrupt("stopped during validation")
+    ports.record("validated", findings.agent.attempts, "")
+
+
+@contextlib.contextmanager
+def _looking(findings: Findings) -> Iterator[None]:
+    """A look that fails is a recorded risk: it is never read as "nothing changed"."""
+    try:
+        yield
+    except CouldNotCheck as error:
+        findings.add_risks([Risk(code="could_not_look", message=str(error))])
+
+
+def _leave(findings: Findings, worktree: Worktree) -> None:
+    """Leave a worktree that an agent was in to its owner; take one away that is still unused."""
+    try:
+        if findings.launches:
+            unlock_worktree(worktree)
+        else:
+            remove_worktree(worktree)
+            findings.worktree = None
+    except FleetError as error:
+        findings.add_risks([Risk(code=error.kind, message=str(error))])
+
+
+def _enter(ports: HostPorts, phase: str) -> None:
+    with contextlib.suppress(Exception):  # a watcher's trouble is not the run's
+        ports.watch.phase(phase)

@@ -1,0 +1,186 @@
+"""The worktree of a job: made beside the repository, filled, locked while the run lasts.
+
+Owns `{repo}-agents/{jobId}` on the branch `wt/{jobId}/{ticket}`. Metadata is written under the
+repository's lock, files outside it. Files are written by the host's own git directory, so no hook
+and no filter that the repository configures is run. When anything fails nothing is left: no tree,
+no branch, no folder. It must never touch the main checkout and never fall back to it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Final
+
+from contracts import naming
+from contracts.errors import CouldNotCheck, FleetError, RepositoryRefused
+from contracts.ids import checked_job_id
+from contracts.run_agent import Risk
+from runagent.deadline import Deadline
+from runagent.process import ProcessRunner
+from runagent.repo_lock import hold_repo_lock
+from runagent.repository import admit_repository, choose_base
+from runagent.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
+from runagent.tree_removal import remove_child, remove_if_empty
+from runagent.trusted_git import TrustedGit
+from runagent.worktree_files import fill_worktree, keeps_file_mode, note_what_is_missing
+from runagent.worktree_metadata import (
+    NO_SPACE,
+    add_worktree,
+    find_admin_dir,
+    make_agents_folder,
+    refuse_taken_names,
+)
+
+_UNDO_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worktree:
+    """A worktree that stands. All paths are absolute; `repo` and `common_dir` free of links."""
+
+    repo: str  # the main work tree
+    common_dir: str  # the git directory that all worktrees of the repository share
+    path: str
+    branch: str  # without refs/heads/
+    base_ref: str  # as people say it
+    base_commit: str
+    job_id: str
+    shadow_dir: str  # the host's own git directory for this worktree
+    admin_dir: str = ""  # the worktree's own git directory
+    pointer: bytes = b""  # the bytes of its `.git` file as git wrote them
+    notes: tuple[Risk, ...] = ()
+
+
+def prepare_worktree(
+    repo: str,
+    *,
+    job_id: str,
+    ticket: str,
+    branch: str | None,
+    shadow_dir: str,
+    runner: ProcessRunner,
+    deadline_s: float,
+) -> Worktree:
+    """Make the worktree of a job in the repository at `repo` and return it, filled and locked.
+
+    `branch` None means the repository's default (see `choose_base`). `shadow_dir` must not exist,
+    its parent must, on a private place outside the agent's reach. `deadline_s` bounds all of it.
+
+    Raises RepositoryRefused (its code says why), CouldNotCheck or Unavailable; whatever is raised,
+    nothing is left of the attempt.
+    """
+    deadline = Deadline(deadline_s)
+    if os.path.lexists(shadow_dir):
+        raise RepositoryRefused(
+            f"{shadow_dir} exists already", code="worktree_exists", remedy="send the job anew"
+        )
+    repository = admit_repository(repo)
+    base = choose_base(repository, branch)
+    folder = naming.agents_folder(repository.main)
+    draft = Worktree(
+        repo=repository.main,
+        common_dir=repository.common_dir,
+        path=os.path.join(folder, checked_job_id(job_id)),
+        branch=naming.job_branch(job_id, ticket),
+        base_ref=base.ref,
+        base_commit=base.commit,
+        job_id=job_id,
+        shadow_dir=shadow_dir,
+    )
+    with ExitStack() as undo:
+        with hold_repo_lock(draft.common_dir, deadline.left_s()):
+            refuse_taken_names(repository.git, draft.branch, draft.path)
+            if make_agents_folder(folder, draft.repo):
+                undo.callback(remove_if_empty, folder)
+            undo.callback(_remove_what_was_made, draft)
+            add_worktree(
+                repository.git,
+                branch=draft.branch,
+                path=draft.path,
+                commit=draft.base_commit,
+                reason=f"fleet-dispatch job {job_id}",
+                deadline=deadline,
+            )
+        filled = _fill(draft, repository.git, runner, deadline)
+        undo.pop_all()
+    return filled
+
+
+def unlock_worktree(worktree: Worktree) -> None:
+    """Let the owner's plain `git worktree remove` work again. Twice is once; never raises.
+
+    An agent may have been there, so git is not asked: git's lock is the file `locked`.
+    """
+    if not worktree.admin_dir or os.path.islink(worktree.admin_dir):
+        return
+    try:
+        os.unlink(os.path.join(worktree.admin_dir, "locked"))
+    except OSError:
+        return
+
+
+def remove_worktree(worktree: Worktree) -> None:
+    """Remove the worktree, its branch, its git state and its shadow: for failure paths alone, where
+    no work can be lost. The branch goes only while it still stands at the base commit.
+
+    Raises CouldNotCheck when something stays.
+    """
+    try:
+        remove_child(os.path.dirname(worktree.path), os.path.basename(worktree.path))
+        with hold_repo_lock(worktree.common_dir, _UNDO_TIMEOUT_S):
+            _remove_metadata(worktree)
+    except (OSError, FleetError) as error:
+        raise CouldNotCheck(
+            f"the worktree {worktree.path} could not be removed whole: {error}",
+            remedy="run git worktree prune and look at the folder",
+        ) from error
+    finally:
+        shutil.rmtree(worktree.shadow_dir, ignore_errors=True)
+    remove_if_empty(os.path.dirname(worktree.path))
+
+
+def _remove_what_was_made(draft: Worktree) -> None:
+    """Undo a failed attempt; the failure itself is what the caller hears of."""
+    try:
+        remove_worktree(draft)
+    except CouldNotCheck:
+        return
+
+
+def _remove_metadata(worktree: Worktree) -> None:
+    admin_dir = worktree.admin_dir or find_admin_dir(worktree.common_dir, worktree.path)
+    if admin_dir:
+        remove_child(os.path.dirname(admin_dir), os.path.basename(admin_dir))
+        remove_if_empty(os.path.dirname(admin_dir))
+    git = TrustedGit(worktree.repo)
+    ref = f"refs/heads/{worktree.branch}"
+    if git.object_id(ref) == worktree.base_commit:
+        git.tell("update-ref", "-d", ref, worktree.base_commit)
+
+
+def _fill(draft: Worktree, git: TrustedGit, runner: ProcessRunner, deadline: Deadline) -> Worktree:
+    admin_dir = find_admin_dir(draft.common_dir, draft.path)
+    shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
+    try:
+        create_shadow(
+            shadow,
+            common_dir=draft.common_dir,
+            admin_dir=admin_dir,
+            commit=draft.base_commit,
+            settings=git.settings(INERT_PATTERN),
+            keeps_file_mode=keeps_file_mode(draft.path),
+        )
+        with open(os.path.join(draft.path, ".git"), "rb") as file:
+            pointer = file.read()
+        fill_worktree(shadow, admin_dir, deadline)
+    except OSError as error:
+        raise RepositoryRefused(
+            f"the worktree cannot be filled: {error.strerror} ({error.filename})",
+            code="no_space" if error.errno in NO_SPACE else "parent_unwritable",
+            remedy="make room or mend the folder's permissions",
+        ) from error
+    notes = note_what_is_missing(shadow, deadline)
+    return replace(draft, admin_dir=admin_dir, pointer=pointer, notes=notes)

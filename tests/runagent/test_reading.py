@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import json
+
+from contracts.run_agent import AgentName
+from runagent.agents import AGENTS
+from runagent.reading import Reading
+
+
+def text_of(part: str) -> bytes:
+    return (json.dumps({"type": "text", "data": part}) + "\n").encode()
+
+
+def test_parts_of_a_message_are_joined_and_a_tool_call_ends_it() -> None:
+    reading = Reading(AGENTS[AgentName.GROK])
+    for part in ("I will ", "look."):
+        reading.take("stdout", text_of(part))
+    assert reading.said == "I will look."
+    reading.take("stdout", b'{"type":"tool_call","toolName":"read"}\n')
+    reading.take("stdout", text_of("Done."))
+    assert reading.said == "Done."
+
+
+def test_a_subagent_does_not_speak_for_the_agent() -> None:
+    reading = Reading(AGENTS[AgentName.CLAUDE])
+    for parent, words in ((None, "Main."), ("t-1", "Sub.")):
+        content = [{"type": "text", "text": words}]
+        line = {"type": "assistant", "parent_tool_use_id": parent, "message": {"content": content}}
+        reading.take("stdout", json.dumps(line).encode() + b"\n")
+    assert reading.said == "Main."
+
+
+def test_what_is_kept_is_bounded_however_much_is_printed() -> None:
+    reading = Reading(AGENTS[AgentName.GROK])
+    for _ in range(3_000):
+        reading.take("stdout", text_of("y" * 1_000))
+        reading.take("stderr", b"z" * 5_000 + b"\n")
+    assert len(reading.said) <= 16_000
+    assert sum(map(len, reading.plain["stderr"])) <= 60 * 2_000
+
+
+def test_what_the_agent_says_and_does_is_shown_as_it_comes() -> None:
+    shown: list[str] = []
+    reading = Reading(AGENTS[AgentName.GROK], shown.append)
+    reading.take("stdout", text_of("Looking.") + b'{"type":"tool_call","toolName":"read"}\nplain\n')
+    assert shown == ["Looking.", "[read]", "plain"]
+
+
+def test_a_last_line_without_an_end_is_read() -> None:
+    reading = Reading(AGENTS[AgentName.GROK])
+    reading.take("stdout", b'{"type":"end","stopReason":"end_turn","sessionId":"s-1"}')
+    assert not reading.ended
+    reading.finish()
+    assert reading.ended
+    assert reading.session_id == "s-1"
