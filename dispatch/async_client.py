@@ -1,0 +1,118 @@
+"""AsyncFleetClient: FleetClient for asyncio, with any number of waits on one connection.
+
+Short calls run on a thread; a wait holds no thread while nothing happens. Use it from one event
+loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+from contracts import limits
+from contracts.clock import Clock, SystemClock
+from contracts.errors import Unavailable, WaitTimedOut
+from contracts.run_agent import RunAgentRequest
+from dispatch.client import FleetClient, JobHandle
+from dispatch.hosts import HostView
+from dispatch.job_views import JobView
+from dispatch.queue import AsyncBells, Pushed
+from dispatch.queue.result_store import RECHECK_S
+from dispatch.results import JobResult
+from dispatch.settings import Settings, load_settings
+
+
+class AsyncFleetClient:
+    """The same calls as FleetClient, awaitable, raising the same errors."""
+
+    def __init__(self, client: FleetClient, bells: AsyncBells, clock: Clock | None = None) -> None:
+        self._client = client
+        self._bells = bells
+        self._clock: Clock = clock or SystemClock()
+
+    @classmethod
+    def open(
+        cls, settings: Settings | None = None, *, clock: Clock | None = None
+    ) -> AsyncFleetClient:
+        """Return the client of this installation; see `FleetClient.open`."""
+        chosen = settings or load_settings()
+        client = FleetClient.open(chosen, clock=clock)
+        return cls(client, AsyncBells(chosen.redis_url), clock)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the subscription and give the connections back."""
+        await self._bells.close()
+        await asyncio.to_thread(self._client.close)
+
+    async def enqueue_agent(
+        self,
+        request: RunAgentRequest | Mapping[str, object] | None = None,
+        *,
+        lane: str,
+        targets: Sequence[str] | None = None,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        **request_fields: object,
+    ) -> list[JobHandle]:
+        """See `FleetClient.enqueue_agent`."""
+        return await asyncio.to_thread(
+            self._client.enqueue_agent,
+            request,
+            lane=lane,
+            targets=targets,
+            ttl_s=ttl_s,
+            **request_fields,
+        )
+
+    async def resend(self, job_id: str) -> Pushed:
+        """See `FleetClient.resend`."""
+        return await asyncio.to_thread(self._client.resend, job_id)
+
+    async def result(self, job: JobHandle | str) -> JobResult | None:
+        """See `FleetClient.result`."""
+        return await asyncio.to_thread(self._client.result, job)
+
+    async def wait(self, job: JobHandle | str, timeout_s: float | None = None) -> JobResult:
+        """See `FleetClient.wait`. A cancelled wait leaves the job alone."""
+        job_id = job if isinstance(job, str) else job.job_id
+        found = await self.result(job)
+        if found is not None:
+            return found
+        give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        async with self._bells.hearing(job_id) as announced:
+            while True:
+                announced.clear()
+                away: Unavailable | None = None
+                try:
+                    found = await self.result(job)
+                except Unavailable as error:
+                    away = error
+                if found is not None:
+                    return found
+                left = RECHECK_S if give_up is None else give_up - self._clock.monotonic()
+                if left <= 0:
+                    raise away or WaitTimedOut(
+                        f"no result of {job_id} within {timeout_s:g} s", remedy="wait again"
+                    )
+                await _sleep_until(announced, min(left, RECHECK_S))
+
+    async def jobs(self, limit: int = 50) -> list[JobView]:
+        """See `FleetClient.jobs`."""
+        return await asyncio.to_thread(self._client.jobs, limit)
+
+    async def hosts(self) -> list[HostView]:
+        """See `FleetClient.hosts`."""
+        return await asyncio.to_thread(self._client.hosts)
+
+
+async def _sleep_until(event: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,140 @@
+"""The command `fleet-dispatch`: one table of verbs, each loaded when it is named.
+
+The help line of each verb stands in the table, so that `--help` imports click and nothing else.
+Floors are held by it as well: a verb of an upper package is a name here, not an import. Knows no
+verb's options.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from contracts.errors import ExitCode
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb is (`package.module:name`) and its one line of help."""
+
+    target: str
+    help: str
+
+
+VERBS: Final[dict[str, Verb]] = {
+    "init": Verb("dispatch.commands.init:command", "Set this machine up as sender and host."),
+    "keys": Verb("dispatch.commands.keys:command", "Grant, accept and list keys."),
+    "enqueue": Verb("dispatch.commands.enqueue:command", "Sign a job and queue it."),
+    "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
+    "result": Verb("dispatch.commands.result:command", "Print the result of a job."),
+    "jobs": Verb("dispatch.commands.jobs:command", "Show jobs, and why they wait."),
+    "hosts": Verb("dispatch.commands.hosts:command", "Show hosts with their lanes and agents."),
+    "listen": Verb("worker.commands.listen:command", "Take jobs of a lane and run them here."),
+    "run-agent": Verb(
+        "worker.commands.run_agent:command", "Run one agent here and now, without a queue."
+    ),
+    "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
+    "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
+    "doctor": Verb("dispatch.commands.doctor:command", "Check this installation."),
+}
+
+# Asked for by `init` and `doctor`: which agents are on PATH, with their versions.
+AGENT_FINDER: Final = "worker.agent_finder:find_agents"
+
+
+def load_named(target: str) -> Any:
+    """Return the thing called `package.module:name`, importing its module."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+class VerbGroup(click.Group):
+    """A click group over the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the verbs in the order of the table."""
+        return list(VERBS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Load and return a verb; None when there is no such verb."""
+        verb = VERBS.get(cmd_name)
+        if verb is None:
+            return None
+        command: click.Command = load_named(verb.target)
+        return command
+
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the table without loading a verb."""
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.help) for name, verb in VERBS.items()])
+
+
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's own call
+    if not wanted or ctx.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        number = version("fleet-dispatch")
+    except PackageNotFoundError:
+        number = "0+source"
+    click.echo(f"fleet-dispatch {number}")
+    ctx.exit()
+
+
+@click.group(
+    cls=VerbGroup,
+    epilog="Exit codes: 0 done, 1 our bug, 2 refused or invalid, 3 wait timed out, 4 failed or "
+    "timed out, 5 rate limited, 6 approval required.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
+def command() -> None:
+    """Send signed coding jobs to the machines that have the agents, and let the host judge.
+
+    Start with `fleet-dispatch init`; each verb's --help has an example.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and exit. The last boundary: what a verb raised is handled in the verb,
+    what click found wrong with the words is handled here."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = command.main(args=words, prog_name="fleet-dispatch", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        if "--json" in words:
+            document = {"error": {"kind": "usage", "message": error.format_message()}}
+            click.echo(json.dumps(document))
+        code = int(ExitCode.REFUSED)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        code = int(ExitCode.FAILED)
+    except Exception as error:  # noqa: BLE001 - a verb that cannot even be loaded
+        from dispatch.commands.boundary import apologise
+
+        apologise(error, as_json="--json" in words)
+        code = int(ExitCode.BUG)
+    sys.exit(code if isinstance(code, int) else int(ExitCode.OK))

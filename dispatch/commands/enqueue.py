@@ -1,0 +1,119 @@
+"""`fleet-dispatch enqueue`: check, sign and queue a job for named hosts or for a lane."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from contracts import limits
+from contracts.errors import ExitCode, InvalidRequest, Problem
+from contracts.run_agent import KIND
+from contracts.strict_json import JsonValue, parse_strict_object
+from dispatch.client import FleetClient, JobHandle
+from dispatch.commands.boundary import boundary
+from dispatch.commands.output import json_option, print_document, redis_option
+from dispatch.commands.waiting import Waited, tell_waited, wait_all, waited_row
+from dispatch.results import worst_exit_code
+from dispatch.settings import load_settings
+
+_EXAMPLE: Final = """\b
+Example:
+  fleet-dispatch enqueue --lane MAIN --payload-file job.json --wait 3600
+  echo '{"agent":"codex","task":"…","repo":"/home/me/src/app","ticket":"FIX-1"}' |
+    fleet-dispatch enqueue --targets GAMINGPC,LAPTOP --lane MAIN --payload-file -
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.option("--lane", required=True, metavar="NAME", help="The lane; required.")
+@click.option("--payload-file", required=True, metavar="FILE", help="The job's JSON; - for stdin.")
+@click.option("--kind", default=KIND, show_default=True, help="The kind of job.")
+@click.option(
+    "--targets", metavar="A,B", default=None, help="One job for each host; default: the first free."
+)
+@click.option(
+    "--wait", "wait_s", metavar="S", type=click.FloatRange(min=0), help="Wait for the results."
+)
+@click.option(
+    "--ttl",
+    "ttl_s",
+    metavar="S",
+    type=int,
+    default=limits.JOB_TTL_DEFAULT_S,
+    show_default=True,
+    help="How long it may wait for a host.",
+)
+@redis_option
+@json_option
+@boundary
+def command(
+    *,
+    lane: str,
+    payload_file: str,
+    kind: str,
+    targets: str | None,
+    wait_s: float | None,
+    ttl_s: int,
+    redis_url: str | None,
+    as_json: bool,
+) -> ExitCode:
+    """Sign a job and queue it: one per target, or one for the first free host of the lane.
+
+    Everything is checked before anything is queued. With --wait the exit code is the worst of all.
+    """
+    payload = _read_payload(payload_file)
+    named = None if targets is None else [name.strip() for name in targets.split(",")]
+    settings = load_settings(flags={"fleet.redis_url": redis_url})
+    with FleetClient.open(settings) as client:
+        jobs = client.enqueue(payload, kind=kind, lane=lane, targets=named, ttl_s=ttl_s)
+        _tell(jobs, on_stderr=as_json)  # at once: a wait that is broken off still leaves the ids
+        waited = [] if wait_s is None else wait_all(client, [job.job_id for job in jobs], wait_s)
+    code = worst_exit_code([item.exit_code for item in waited])
+    if as_json:
+        print_document(_document(jobs, waited, code))
+    else:
+        tell_waited(waited)
+    return code
+
+
+def _read_payload(file: str) -> dict[str, JsonValue]:
+    """Return the JSON object in `file`. Raises InvalidRequest naming the file."""
+    limit = limits.PAYLOAD_MAX_BYTES
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(limit + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                data = opened.read(limit + 1)
+    except OSError as error:
+        problem = Problem("--payload-file", f"cannot be read: {error.strerror}", "check the path")
+        raise InvalidRequest([problem]) from error
+    return parse_strict_object(data, field=f"--payload-file {file}", max_bytes=limit)
+
+
+def _tell(jobs: list[JobHandle], *, on_stderr: bool) -> None:
+    for job in jobs:
+        where = job.target or f"lane {job.lane}"
+        click.echo(f"{job.job_id}  {where}  queued", err=on_stderr)
+        if job.note:
+            click.echo(f"note: {job.job_id} {job.note}", err=True)
+
+
+def _document(jobs: list[JobHandle], waited: list[Waited], code: ExitCode) -> dict[str, object]:
+    found = {item.job_id: waited_row(item) for item in waited}
+    rows = [
+        {
+            "jobId": job.job_id,
+            "target": job.target,
+            "aud": job.aud,
+            "lane": job.lane,
+            "pushed": job.pushed.value,
+            "note": job.note,
+            **found.get(job.job_id, {}),
+        }
+        for job in jobs
+    ]
+    return {"jobs": rows, "exitCode": int(code)}

@@ -1,0 +1,68 @@
+"""`fleet-dispatch hosts`: who is there, from heartbeats; silent hosts included."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from contracts.clock import SystemClock
+from dispatch.client import FleetClient
+from dispatch.commands.boundary import boundary
+from dispatch.commands.output import (
+    json_option,
+    print_document,
+    print_table,
+    redis_option,
+    rfc3339,
+)
+from dispatch.hosts import Heartbeat, HostView, last_seen_words
+from dispatch.settings import load_settings
+
+_EXAMPLE: Final = """\b
+Example:
+  fleet-dispatch hosts --json
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@redis_option
+@json_option
+@boundary
+def command(*, redis_url: str | None, as_json: bool) -> None:
+    """Show every host that was seen or was granted keys: lanes, agents, free slots, last seen."""
+    with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
+        views = client.hosts()
+    if as_json:
+        print_document({"hosts": [_row(view) for view in views]})
+        return
+    now = SystemClock().wall()
+    head = ("HOST", "STATE", "OS", "LANES", "AGENTS", "FREE", "LAST SEEN")
+    print_table(head, [_cells(view, now) for view in views])
+
+
+def _cells(view: HostView, now: float) -> tuple[str, ...]:
+    seen = last_seen_words(view.last_seen, now).removeprefix("last seen ")
+    if view.beat is None:
+        return (view.name, "silent", "", "", "", "", seen)
+    beat = view.beat
+    agents = ", ".join(f"{name} {version}".strip() for name, version in sorted(beat.agents.items()))
+    free, lanes = f"{beat.free}/{beat.slots}", ",".join(beat.lanes)
+    return (view.name, "live", beat.os, lanes, agents, free, seen)
+
+
+def _row(view: HostView) -> dict[str, Any]:
+    beat = view.beat or Heartbeat(host=view.name)
+    return {
+        "host": view.name,
+        "state": "live" if view.is_live else "silent",
+        "os": beat.os,
+        "lanes": list(beat.lanes),
+        "agents": beat.agents,
+        "slots": beat.slots,
+        "free": beat.free,
+        "contractRevision": beat.contractRevision,
+        "version": beat.version,
+        "lastSeen": rfc3339(view.last_seen),
+        "grantedLanes": list(view.granted_lanes),
+    }

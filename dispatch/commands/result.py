@@ -1,0 +1,46 @@
+"""`fleet-dispatch result`: the verified result of one job, as the host wrote it."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+import click
+
+from contracts.errors import ExitCode, WaitTimedOut
+from contracts.ids import checked_job_id
+from dispatch.client import FleetClient
+from dispatch.commands.boundary import boundary
+from dispatch.commands.output import json_option, print_document, redis_option
+from dispatch.commands.waiting import tell_alarms
+from dispatch.settings import load_settings
+
+_EXAMPLE: Final = """\b
+Example:
+  fleet-dispatch result 0123456789abcdef0123
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("job", metavar="JOB")
+@redis_option
+@json_option
+@boundary
+def command(*, job: str, redis_url: str | None, as_json: bool) -> ExitCode:  # noqa: ARG001 - the output is JSON either way; the boundary reads it
+    """Print the run_agent result of JOB as JSON. The exit code is that of its status.
+
+    No result yet: exit code 3. A second, different result is an alarm on stderr and in `alarms`.
+    """
+    job_id = checked_job_id(job)
+    with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
+        found = client.result(job_id)
+    if found is None:
+        raise WaitTimedOut(
+            f"there is no result of {job_id} yet", remedy=f"fleet-dispatch wait {job_id}"
+        )
+    document = json.loads(found.text)
+    if found.alarms:
+        document["alarms"] = list(found.alarms)
+    print_document(document)
+    tell_alarms(found)
+    return found.exit_code

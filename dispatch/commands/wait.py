@@ -1,0 +1,49 @@
+"""`fleet-dispatch wait`: until the results of jobs are there, or the time is over."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from contracts.errors import ExitCode
+from contracts.ids import checked_job_id
+from dispatch.client import FleetClient
+from dispatch.commands.boundary import boundary
+from dispatch.commands.output import json_option, print_document, redis_option
+from dispatch.commands.waiting import tell_waited, wait_all, waited_row
+from dispatch.results import worst_exit_code
+from dispatch.settings import load_settings
+
+_EXAMPLE: Final = """\b
+Example:
+  fleet-dispatch wait 0123456789abcdef0123 --timeout 600
+"""
+
+
+@click.command(epilog=_EXAMPLE)
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="S",
+    type=click.FloatRange(min=0),
+    help="Seconds for all together; default: no limit.",
+)
+@redis_option
+@json_option
+@boundary
+def command(
+    *, jobs: tuple[str, ...], timeout_s: float | None, redis_url: str | None, as_json: bool
+) -> ExitCode:
+    """Wait for the results of jobs that this machine sent. The exit code is the worst of all."""
+    job_ids = list(dict.fromkeys(checked_job_id(job) for job in jobs))
+    with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
+        waited = wait_all(client, job_ids, timeout_s)
+    code = worst_exit_code([item.exit_code for item in waited])
+    if as_json:
+        rows = [waited_row(item) for item in waited]
+        print_document({"jobs": rows, "exitCode": int(code)})
+    else:
+        tell_waited(waited)
+    return code

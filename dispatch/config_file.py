@@ -1,0 +1,159 @@
+"""The shape of config.toml, and reading it without mercy for typing errors.
+
+Owns the sections, their defaults and their bounds. An unknown key is an error that names the key,
+the file and the keys there are. Never reads the environment and never repeats a value of the file
+in a message: a URL may hold a password.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from contracts.errors import InvalidRequest, Problem
+
+DEFAULT_REDIS_URL: Final = "redis://127.0.0.1:6379/0"
+# The validator's own clamp: it has the same kind of deadline as an agent, and never none.
+_VALIDATION_MAX_S: Final = 14_400
+_CONCURRENCY_MAX: Final = 64
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FleetSection(_Section):
+    """`[fleet]`: where the broker is."""
+
+    redis_url: StrictStr = DEFAULT_REDIS_URL
+
+
+class SenderSection(_Section):
+    """`[sender]`: who signs jobs on this machine. Empty: the login name."""
+
+    name: StrictStr = ""
+
+
+class HostSection(_Section):
+    """`[host]`: what a listener here calls itself and serves. Empty name: the machine's."""
+
+    name: StrictStr = ""
+    lanes: tuple[StrictStr, ...] = ()
+    concurrency: Annotated[StrictInt, Field(ge=1, le=_CONCURRENCY_MAX)] = 1
+
+
+class AgentSection(_Section):
+    """`[agents.NAME]`: how an agent is started here. None: the agent's own default."""
+
+    command: tuple[StrictStr, ...] | None = None
+    flags: tuple[StrictStr, ...] | None = None
+
+
+class EnvironmentSection(_Section):
+    """`[environment]`: names of further variables which agents inherit."""
+
+    allow: tuple[StrictStr, ...] = ()
+
+
+class ValidationSection(_Section):
+    """`[validation]`: the limit of one validation in seconds, and further detectors."""
+
+    timeout_s: Annotated[StrictInt, Field(ge=1, le=_VALIDATION_MAX_S)] = 1_200
+    detectors: tuple[StrictStr, ...] = ()
+
+
+class WorktreeSection(_Section):
+    """`[worktree]`: the limit for making one worktree, in seconds."""
+
+    timeout_s: Annotated[StrictInt, Field(ge=1, le=_VALIDATION_MAX_S)] = 600
+
+
+class ConfigFile(_Section):
+    """All of config.toml. Every field has a default, so an absent file is an empty one."""
+
+    fleet: FleetSection = FleetSection()
+    sender: SenderSection = SenderSection()
+    host: HostSection = HostSection()
+    repo_paths: dict[StrictStr, StrictStr] = Field(default_factory=dict)
+    agents: dict[StrictStr, AgentSection] = Field(default_factory=dict)
+    environment: EnvironmentSection = EnvironmentSection()
+    validation: ValidationSection = ValidationSection()
+    worktree: WorktreeSection = WorktreeSection()
+
+
+def read_config_file(path: Path) -> tuple[ConfigFile, frozenset[str]]:
+    """Return the configuration in `path` and the dotted keys that it sets; defaults if absent.
+
+    Raises InvalidRequest naming every unknown or malformed key and the file.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        return ConfigFile(), frozenset()
+    except UnicodeDecodeError as error:
+        raise _refusal(str(path), "is not UTF-8", "save it as UTF-8") from error
+    except OSError as error:
+        remedy = "check its owner and permissions"
+        raise _refusal(str(path), f"cannot be read: {error.strerror}", remedy) from error
+    return parse_config(text, str(path))
+
+
+def parse_config(text: str, file: str) -> tuple[ConfigFile, frozenset[str]]:
+    """Return the configuration in TOML `text` and the dotted keys that it sets.
+
+    `file` stands in messages only. Raises InvalidRequest with all problems at once.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _refusal(file, f"is not TOML: {error}", "see docs for its shape") from error
+    except RecursionError as error:
+        raise _refusal(file, "nests too deep", "flatten it") from error
+    try:
+        config = ConfigFile.model_validate(data)
+    except ValidationError as error:
+        raise InvalidRequest(_problems(error, file)) from error
+    return config, frozenset(_dotted_keys(data))
+
+
+def _refusal(file: str, message: str, remedy: str) -> InvalidRequest:
+    return InvalidRequest([Problem(file, message, remedy)])
+
+
+def _problems(error: ValidationError, file: str) -> list[Problem]:
+    problems: list[Problem] = []
+    for item in error.errors(include_url=False, include_input=False, include_context=False):
+        key = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            known = ", ".join(_known_keys(item["loc"][:-1]))
+            problems.append(Problem(key, f"is not a key of {file}", f"known here: {known}"))
+        else:
+            problems.append(Problem(key, f"{item['msg']}, in {file}", "correct the value"))
+    return problems
+
+
+def _known_keys(path: Iterable[int | str]) -> list[str]:
+    """Return the keys of the section at `path`; the sections of `agents` share one shape."""
+    parts = [str(part) for part in path]
+    if not parts:
+        return sorted(ConfigFile.model_fields)
+    if parts[0] == "agents":
+        return sorted(AgentSection.model_fields)
+    section = ConfigFile.model_fields[parts[0]].annotation
+    assert isinstance(section, type)
+    assert issubclass(section, BaseModel)
+    return sorted(section.model_fields)
+
+
+def _dotted_keys(data: Mapping[str, Any], prefix: str = "") -> Iterable[str]:
+    for key, value in data.items():
+        dotted = f"{prefix}{key}"
+        # [repo_paths] is one value: its keys are paths with dots of their own.
+        if isinstance(value, dict) and dotted != "repo_paths":
+            yield from _dotted_keys(value, f"{dotted}.")
+        else:
+            yield dotted

@@ -1,0 +1,132 @@
+"""The files of the keys folder: making an identity, noting and accepting grants, reading all.
+
+One record, one file, written in one step: nothing here needs a lock. Every file is checked to be
+its owner's alone each time it is read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+from contracts import limits
+from contracts.clock import Clock
+from contracts.errors import InvalidRequest, KeysRefused
+from contracts.ids import checked_name
+from contracts.naming import host_audience
+from contracts.strict_json import parse_strict_object
+from dispatch.key_records import (
+    Grant,
+    Granted,
+    Master,
+    dump_record,
+    encode_secret,
+    read_record,
+    record_name,
+)
+from dispatch.keys import DEFAULT_ALGORITHM, RESULT, SECRET_BYTES, KeyId
+from dispatch.private_files import (
+    check_private_folder,
+    make_private_folder,
+    read_private_file,
+    write_private_file,
+)
+
+_MASTER_DAYS: Final = 3_650
+_DAY_S: Final = 86_400
+
+_R = TypeVar("_R", Master, Granted, Grant)
+
+
+def create_sender(keys_dir: Path, name: str, clock: Clock) -> bool:
+    """Make the identity of sender `name` with a first master; say whether it is new.
+
+    An existing one is left as it is. Raises KeysRefused or Unavailable.
+    """
+    checked_name(name, "sender.name")
+    make_private_folder(keys_dir)
+    check_private_folder(keys_dir)
+    now = int(clock.wall())
+    master = Master(
+        iss=name,
+        generation=1,
+        nbf=now - limits.SKEW_S,
+        exp=now + _MASTER_DAYS * _DAY_S,
+        alg=DEFAULT_ALGORITHM,
+        secret=encode_secret(secrets.token_bytes(SECRET_BYTES)),
+    )
+    if any(item.iss == name for item in read_records(keys_dir, Master)):
+        return False
+    try:
+        write_private_file(keys_dir / record_name(master), dump_record(master), replace=False)
+    except FileExistsError:
+        return False  # another init was faster: its master stands
+    return True
+
+
+def record_grant(keys_dir: Path, grant: Grant) -> None:
+    """Note on the sender that `grant` was given, in place of an earlier one to the same host."""
+    note = Granted(**grant.model_dump(exclude={"record", "keys"}))
+    write_private_file(keys_dir / record_name(note), dump_record(note), replace=True)
+
+
+def accept_grant(keys_dir: Path, data: bytes, host: str, *, file: str, clock: Clock) -> Grant:
+    """Take the grant in `data` in for `host` and return it.
+
+    Raises KeysRefused when it is malformed, for another host, expired, or from a stranger who uses
+    the name of a sender that this host knows already. `file` stands in messages only.
+    """
+    grant = read_record(data, Grant, file)
+    if grant.host != host:
+        raise KeysRefused(
+            f"{file} is for host {grant.host}, and this is {host}",
+            code="foreign",
+            remedy="grant to this name, or set [host] name in config.toml",
+        )
+    if not grant.is_valid_at(clock.wall()):
+        raise KeysRefused(f"{file} is not valid now", code="expired", remedy="grant again")
+    make_private_folder(keys_dir)
+    check_private_folder(keys_dir)
+    for held in read_records(keys_dir, Grant):
+        if (held.iss, held.host, held.generation) == (grant.iss, host, grant.generation):
+            _check_same_sender(held, grant, keys_dir)
+    write_private_file(keys_dir / record_name(grant), dump_record(grant), replace=True)
+    return grant
+
+
+def _check_same_sender(held: Grant, offered: Grant, keys_dir: Path) -> None:
+    """The result key depends on the sender's master and this host alone: it tells senders apart."""
+    kid = KeyId(held.iss, held.generation, RESULT, host_audience(held.host)).text
+    secret_of = [{key.kid: key.secret for key in grant.keys}[kid] for grant in (held, offered)]
+    if not secrets.compare_digest(*secret_of):
+        raise KeysRefused(
+            f"another sender called {held.iss} was accepted here before",
+            code="foreign",
+            remedy=f"if that is the same person with new keys, remove "
+            f"{keys_dir / record_name(held)} first",
+        )
+
+
+def read_records(keys_dir: Path, shape: type[_R]) -> Iterator[_R]:
+    """Yield every record of that shape in `keys_dir`. KeysRefused for one not ours alone."""
+    prefix = str(shape.model_fields["record"].default)
+    for path in sorted(keys_dir.glob(f"{prefix}.*.json")):
+        yield read_record(read_private_file(path), shape, str(path))
+
+
+def read_revoked(keys_dir: Path) -> frozenset[str]:
+    """Return the key ids that are revoked here; KeysRefused for a file that says nothing clear."""
+    path = keys_dir / "revoked.json"
+    try:
+        data = read_private_file(path)
+    except FileNotFoundError:
+        return frozenset()
+    try:
+        kids = parse_strict_object(data, field="revoked.json").get("kids")
+    except InvalidRequest as error:
+        raise KeysRefused(f"{path}: {error}", code="malformed") from error
+    if not isinstance(kids, list) or not all(isinstance(kid, str) for kid in kids):
+        raise KeysRefused(f"{path} needs a list of key ids in `kids`", code="malformed")
+    return frozenset(str(kid) for kid in kids)

@@ -1,0 +1,13 @@
+"""The queue: the only place on this side that imports redis and rq.
+
+`FleetQueue` speaks the shapes of `contracts.naming` and knows nothing of keys; what it carries is
+signed elsewhere and checked elsewhere. Its errors are the house's own.
+"""
+
+from __future__ import annotations
+
+from dispatch.queue.async_bells import AsyncBells
+from dispatch.queue.fleet_queue import FleetQueue, Outgoing, Pushed
+from dispatch.queue.result_store import StoredAs
+
+__all__ = ["AsyncBells", "FleetQueue", "Outgoing", "Pushed", "StoredAs"]

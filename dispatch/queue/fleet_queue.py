@@ -1,0 +1,135 @@
+"""Jobs in: the shapes of `contracts.naming` in Redis, and the class that both sides hold.
+
+Everything that belongs to one enqueue is one transaction, so a broken connection leaves all of it
+or nothing. The RQ job carries our entry's name and one string; RQ's own deadlines, retries and
+callbacks stay unused, since nothing signs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from redis.exceptions import WatchError
+
+from contracts import limits, naming
+from contracts.clock import Clock
+from contracts.errors import Unavailable
+from contracts.ids import checked_job_id
+from dispatch.queue.board import SHOWN_TTL_S, Board
+from dispatch.queue.link import connect, translated
+from dispatch.queue.result_store import ResultStore
+
+_DAY_S: Final = 86_400
+# RQ's hash goes when no host could accept its envelope any more.
+_STORED_JOB_TTL_S: Final = limits.JOB_TTL_MAX_S + _DAY_S
+_RQ_RESULT_TTL_S: Final = 60  # RQ's own result is only a pointer
+_PUSH_ATTEMPTS: Final = 5
+
+
+class Pushed(StrEnum):
+    """What a push found."""
+
+    QUEUED = "queued"
+    ALREADY_THERE = "already_there"  # queued before, taken or running: nothing was pushed
+    FINISHED = "finished"  # a result is there: nothing was pushed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """One signed job on its way: the envelope, its queue and what is shown of it (all text)."""
+
+    job_id: str
+    queue_name: str
+    envelope_text: str = field(repr=False)
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+
+class FleetQueue(ResultStore, Board):
+    """The broker as both sides see it. Safe to use from threads."""
+
+    @classmethod
+    def connect(cls, url: str, clock: Clock | None = None) -> FleetQueue:
+        """Return the queue at `url`. Nothing is sent yet. Raises InvalidRequest for a bad URL."""
+        return cls(connect(url), url, clock)
+
+    def push(
+        self, envelope_text: str, job_id: str, queue_name: str, shown: Mapping[str, str]
+    ) -> Pushed:
+        """Queue one job; see `push_all`."""
+        outgoing = Outgoing(
+            job_id=job_id, queue_name=queue_name, envelope_text=envelope_text, shown=shown
+        )
+        return self.push_all([outgoing])[0]
+
+    def push_all(self, jobs: Sequence[Outgoing]) -> list[Pushed]:
+        """Queue all of `jobs` in one transaction, ring their bells, say what became of each.
+
+        A job id that is there already is not pushed again, so repeating a push is harmless.
+        Raises Unavailable when the broker is away or full; then nothing is queued.
+        """
+        for job in jobs:
+            checked_job_id(job.job_id)
+        with translated(self.url):
+            for _ in range(_PUSH_ATTEMPTS):
+                with self.connection.pipeline(transaction=True) as pipe:
+                    try:
+                        return self._push_watched(pipe, jobs)
+                    except WatchError:
+                        continue  # somebody wrote, or the connection broke: look again
+        raise Unavailable("the queue changed under every attempt to push", remedy="try again")
+
+    def ring(self, queue_name: str) -> None:
+        """Wake the listeners of a queue."""
+        with translated(self.url):
+            self.connection.publish(naming.bell_channel(queue_name), b"1")
+
+    def _push_watched(self, pipe: Any, jobs: Sequence[Outgoing]) -> list[Pushed]:
+        keys = [naming.job_key(job.job_id) for job in jobs]
+        keys += [naming.result_key(job.job_id) for job in jobs]
+        pipe.watch(*keys)
+        found = [self._found(pipe, job) for job in jobs]
+        pipe.multi()
+        for job, state in zip(jobs, found, strict=True):
+            if state is Pushed.QUEUED:
+                self._write_job(pipe, job)
+        pipe.execute()
+        return found
+
+    def _found(self, pipe: Any, job: Outgoing) -> Pushed:
+        if pipe.exists(naming.result_key(job.job_id)):
+            return Pushed.FINISHED
+        return Pushed.ALREADY_THERE if pipe.exists(naming.job_key(job.job_id)) else Pushed.QUEUED
+
+    def _write_job(self, pipe: Any, job: Outgoing) -> None:
+        from rq.job import (  # loaded here: rq is slow to import, and only a push needs it
+            Job,
+            JobStatus,
+        )
+        from rq.queue import Queue
+        from rq.serializers import JSONSerializer
+
+        now = self._clock.wall()
+        rq_job = Job.create(
+            naming.ENTRY_PATH,
+            args=[job.envelope_text],
+            connection=self.connection,
+            serializer=JSONSerializer,
+            id=job.job_id,
+            origin=job.queue_name,
+            status=JobStatus.QUEUED,
+            description=f"fleet-dispatch job {job.job_id}",  # else RQ writes the whole call here
+            timeout=-1,  # RQ's own deadline is off: ours is inside the signature
+            result_ttl=_RQ_RESULT_TTL_S,
+        )
+        rq_job.save(pipeline=pipe)
+        pipe.expire(rq_job.key, _STORED_JOB_TTL_S)
+        pipe.sadd(Queue.redis_queues_keys, naming.rq_list(job.queue_name))
+        pipe.rpush(naming.rq_list(job.queue_name), job.job_id)
+        pipe.hset(naming.job_key(job.job_id), mapping={"jti": job.job_id, **job.shown})
+        pipe.expire(naming.job_key(job.job_id), SHOWN_TTL_S)
+        pipe.zadd(naming.jobs_index(), {job.job_id: now})
+        pipe.zremrangebyscore(naming.jobs_index(), "-inf", now - SHOWN_TTL_S)
+        pipe.publish(naming.bell_channel(job.queue_name), b"1")

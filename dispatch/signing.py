@@ -1,0 +1,66 @@
+"""From a checked payload to a signed job: the claims, their exact bytes, the envelope. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from contracts.envelope import JOB_TYPE, seal
+from contracts.errors import InvalidRequest, Problem
+from contracts.ids import new_job_id
+from contracts.run_agent import RunAgentRequest
+from contracts.strict_json import dump_strict
+from dispatch.keyring import SenderKeyring
+from dispatch.queue import Outgoing
+from dispatch.routing import Route
+from dispatch.sent import SentJob
+
+
+def sign_job(
+    keyring: SenderKeyring,
+    route: Route,
+    payload: Mapping[str, object],
+    request: RunAgentRequest,
+    *,
+    kind: str,
+    iat: int,
+    exp: int,
+) -> SentJob:
+    """Return a new job for `route`, signed; `payload` goes in as it was given.
+
+    `request` is the checked reading of it, for what is shown. Raises InvalidRequest when it is too
+    large, and KeysRefused when no key is valid.
+    """
+    claims: dict[str, Any] = {"iss": keyring.name, "aud": route.aud, "lane": route.lane}
+    claims |= {"kind": kind, "jti": new_job_id(), "iat": iat, "exp": exp, "payload": dict(payload)}
+    try:
+        data = dump_strict(claims)
+    except InvalidRequest as error:
+        problems = [Problem("payload", item.message, item.remedy) for item in error.problems]
+        raise InvalidRequest(problems) from error
+    return SentJob(
+        job_id=claims["jti"],
+        aud=route.aud,
+        lane=route.lane,
+        kind=kind,
+        queue_name=route.queue_name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        iat=iat,
+        exp=exp,
+        agent=request.agent,
+        ticket=request.ticket,
+        repo=request.repo,
+        mode=request.effective_mode,
+        envelope=seal(data, JOB_TYPE, keyring.job_signers(route.aud)),
+    )
+
+
+def outgoing(job: SentJob) -> Outgoing:
+    """Return `job` as the queue takes it, with what people are shown of it."""
+    shown = {"jti": job.job_id, "aud": job.aud, "lane": job.lane, "kind": job.kind}
+    shown |= {"agent": job.agent, "ticket": job.ticket, "repo": job.repo, "mode": job.mode}
+    shown |= {"state": "queued", "enqueued_at": str(job.iat), "updated_at": str(job.iat)}
+    return Outgoing(
+        job_id=job.job_id, queue_name=job.queue_name, envelope_text=job.envelope, shown=shown
+    )

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.errors import InvalidRequest
+from dispatch.broker_url import checked_broker_url, is_loopback, masked_url
+
+_SECRETS = st.text("abcdefghijklmnopqrstuvwxyzABC0123456789-_~!$&'()*+,;=%:", min_size=9).map(
+    lambda text: f"Zq9{text}"
+)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://127.0.0.1:6379/0",
+        "rediss://user:pw@example.net/1",
+        "redis://:pw@[::1]:7000",
+        "unix:///run/valkey.sock",
+        "redis://localhost",
+    ],
+)
+def test_a_brokers_url_is_accepted(url: str) -> None:
+    assert checked_broker_url(url, "redis_url") == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "127.0.0.1:6379",
+        "http://127.0.0.1",
+        "redis://",
+        "redis://host:99999",
+        "redis://host:port",
+        "redis://[::1",
+        "redis://host/notanumber",
+        "unix://",
+    ],
+)
+def test_what_is_no_brokers_url_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        checked_broker_url(url, "fleet.redis_url")
+    assert refused.value.problems[0].field == "fleet.redis_url"
+    assert not url or url not in refused.value.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+        ("redis://:hunter2@host:1/0", "redis://:***@host:1/0"),
+        ("rediss://bob:hunter2@host/0", "rediss://bob:***@host/0"),
+        ("redis://bob@host/0", "redis://bob@host/0"),
+        ("redis://host/0?password=hunter2&db=1", "redis://host/0?password=***&db=1"),
+        ("unix://bob:hunter2@/run/v.sock", "unix://bob:***@/run/v.sock"),
+    ],
+)
+def test_a_password_is_masked_and_the_rest_stays_readable(url: str, shown: str) -> None:
+    assert masked_url(url) == shown
+
+
+@given(_SECRETS)
+def test_no_password_survives_masking(secret: str) -> None:
+    for url in (f"redis://:{secret}@host:1/0", f"redis://u:{secret}@host/0"):
+        assert secret not in masked_url(url)
+
+
+@given(st.text())
+def test_masking_takes_any_text(text: str) -> None:
+    assert isinstance(masked_url(text), str)
+
+
+def test_loopback_is_told_from_other_addresses() -> None:
+    assert all(is_loopback(item) for item in ("127.0.0.1", "127.0.0.2", "::1", "localhost"))
+    assert not any(is_loopback(item) for item in ("0.0.0.0", "::", "192.168.1.2", "127.evil.org"))
