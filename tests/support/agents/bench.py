@@ -33,7 +33,7 @@ def install_fakes(folder: Path, names: Sequence[str] = NAMES) -> Path:
     source = (Path(__file__).parent / "fake_agent.py").read_text(encoding="utf-8")
     for name in names:
         program = folder / name
-        python = os.path.realpath(sys.executable)  # a checkout, and so a venv, may lie behind a space
+        python = os.path.realpath(sys.executable)  # a venv may lie behind a space
         program.write_text(f"#!{python} -IS\n{source}", encoding="utf-8")
         program.chmod(program.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         plan(folder, name, ())

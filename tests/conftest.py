@@ -1,0 +1,85 @@
+"""Guards around every test: no real home, no inherited git or fleet settings, no child process and
+no worktree left behind, no network beyond loopback. They are always on and have no switch."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.leaks import ProcessMark, describe_and_end, worktrees_of
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+# What decides where git, the agents or we look, or whom they take themselves for.
+_SCRUBBED_PREFIXES = ("GIT_", "FLEET_DISPATCH_", "XDG_", "CLAUDE", "CODEX_", "GEMINI_", "AI_AGENT")
+_HOME_NAMES = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Close the network of this process for good: an audit hook cannot be taken off."""
+    sys.addaudithook(_refuse_far_addresses)
+
+
+def _refuse_far_addresses(event: str, arguments: tuple[object, ...]) -> None:
+    if event in ("socket.connect", "socket.sendto"):
+        address = arguments[1]
+    elif event in ("socket.getaddrinfo", "socket.gethostbyname"):
+        address = (arguments[0],)
+    else:
+        return
+    if isinstance(address, tuple) and address and not _is_near(address[0]):
+        raise PermissionError(f"a test reached for the network beyond loopback: {address[0]!r}")
+
+
+def _is_near(host: object) -> bool:
+    """Say whether `host` is this machine; None and "" mean every address of it."""
+    if isinstance(host, bytes):
+        host = host.decode(errors="replace")
+    if host in (None, "", "localhost", "::1", "0.0.0.0", "::", socket.gethostname()):
+        return True
+    return isinstance(host, str) and host.startswith("127.")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _index_settings_survive_a_new_home() -> None:
+    """Keep the person's own pip settings readable: tests that fetch use the index's own client."""
+    settings = Path("~/.config/pip/pip.conf").expanduser()
+    if settings.is_file() and "PIP_CONFIG_FILE" not in os.environ:
+        os.environ["PIP_CONFIG_FILE"] = str(settings)
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give each test an empty home and an environment without anybody's settings."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(_SCRUBBED_PREFIXES):
+            monkeypatch.delenv(name)
+    for name in _HOME_NAMES:
+        monkeypatch.setenv(name, str(home))
+    return home
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_running(
+    own_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    before = ProcessMark.take()
+    yield
+    left = before.left_behind(tmp_path_factory.getbasetemp())
+    if left:
+        pytest.fail(f"the test left processes running:\n{describe_and_end(left)}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_worktree_of_the_project() -> Iterator[None]:
+    before = worktrees_of(PROJECT)
+    yield
+    new = worktrees_of(PROJECT) - before
+    if new:
+        pytest.fail(f"the test left worktrees of the project: {sorted(new)}", pytrace=False)
