@@ -224,7 +224,9 @@ def test_signals_are_default_and_nothing_is_blocked(tmp_path: Path) -> None:
         signal.signal(signal.SIGHUP, before)
 
     status = dict(line.split(b":", 1) for line in outcome.stdout.splitlines())
-    assert [int(status[name], 16) for name in (b"SigBlk", b"SigIgn", b"SigCgt")] == [0, 0, 0]
+    # The C library keeps two signals for itself; its posix_spawn, as make uses it, ignores them.
+    ours = ~(1 << 31 | 1 << 32)
+    assert [int(status[name], 16) & ours for name in (b"SigBlk", b"SigIgn", b"SigCgt")] == [0, 0, 0]
 
 
 def test_umask_and_working_directory_are_kept(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Claims of a lane's jobs, against a real server that others write to as well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from contracts import naming
+from contracts.clock import ManualClock
+from tests.support.broker import Broker
+from worker.lane_claims import LaneClaims
+
+JOB = "a" * 20
+
+
+@pytest.fixture
+def connection(broker: Broker) -> Iterator[redis.Redis]:
+    with broker.client() as client:
+        yield client
+
+
+def claims(connection: redis.Redis, host: str) -> LaneClaims:
+    return LaneClaims(connection, host, ManualClock())
+
+
+def test_the_first_host_has_it_until_it_gives_it_back(connection: redis.Redis) -> None:
+    one, two = claims(connection, "ONE"), claims(connection, "TWO")
+    exp = int(ManualClock().wall()) + 100
+    assert one.claim(JOB, exp=exp) is None
+    assert one.claim(JOB, exp=exp) is None, "a host may ask again after a crash"
+    assert two.claim(JOB, exp=exp) == "ONE"
+    two.release(JOB)
+    assert two.claim(JOB, exp=exp) == "ONE", "only its owner gives it back"
+    one.release(JOB)
+    assert two.claim(JOB, exp=exp) is None
+    assert 0 < connection.ttl(naming.claim_key(JOB)) <= 340
+
+
+def test_refusals_are_shown_cut_and_clean(connection: redis.Redis) -> None:
+    one = claims(connection, "ONE")
+    one.refuse(JOB, "x" * 1_000)
+    connection.hset(naming.refusals_key(JOB), "TWO", b"\x1b[31mred\n\xff")
+    connection.hset(naming.refusals_key(JOB), "no name!", "reason")
+    refusals = {item.host: item.reason for item in one.refusals(JOB)}
+    assert set(refusals) == {"ONE", "TWO"}
+    assert len(refusals["ONE"]) == 200
+    assert refusals["TWO"].isprintable()
+
+
+def test_other_living_hosts_of_the_lane_are_found_whatever_else_stands_there(
+    connection: redis.Redis,
+) -> None:
+    beats = {
+        "ALIVE": json.dumps({"lanes": ["L"]}),
+        "ELSEWHERE": json.dumps({"lanes": ["M"]}),
+        "SELF": json.dumps({"lanes": ["L"]}),
+        "GARBAGE": "{",
+        "LIST": "[]",
+        "ODD": json.dumps({"lanes": "L"}),
+        "HUGE": json.dumps({"lanes": ["L"], "x": "x" * 100_000}),
+        "no name!": json.dumps({"lanes": ["L"]}),
+    }
+    for host, beat in beats.items():
+        connection.set(naming.host_key(host), beat)
+    connection.zadd(naming.hosts_index(), dict.fromkeys([*beats, "SILENT"], 1))
+    assert claims(connection, "SELF").others_alive("L") == {"ALIVE"}

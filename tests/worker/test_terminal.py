@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import io
+
+from contracts.clock import ManualClock
+from contracts.run_agent import RunAgentResult, Status
+from worker.terminal import Progress, next_steps
+
+
+class Broken(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(5, "the terminal is gone")
+
+
+class StillClock(ManualClock):
+    """A clock that moves only by hand, and whose waits last until the event."""
+
+    def wait(self, event: object, seconds: float) -> bool:
+        return bool(event.wait(20))  # type: ignore[attr-defined]
+
+
+def result(**changes: object) -> RunAgentResult:
+    values: dict[str, object] = {
+        "status": Status.COMPLETED,
+        "summary": "Done.\nReally.",
+        "changed_files": (),
+        "tests_attempted": (),
+        "known_risks": (),
+        "needs_human_review": False,
+        "agent": "codex",
+        "durationSeconds": 1.0,
+        "worktreePath": "",
+    }
+    return RunAgentResult.model_validate({**values, **changes})
+
+
+def test_the_line_shows_time_phase_and_the_agent_s_last_words() -> None:
+    stream, clock = io.StringIO(), StillClock()
+    progress = Progress(stream, clock)
+    progress.start()
+    progress.agent_line("Reading \x1b[31mparser.py\x1b[0m\nnow")
+    clock.advance(75)
+    progress.phase("agent")
+    progress.stop()
+    assert "\r\x1b[2K00:00 starting" in stream.getvalue()
+    assert "\r\x1b[2K01:15 agent: Reading parser.py now" in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[2K")
+
+
+def test_a_line_never_grows_beyond_the_terminal() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, StillClock())
+    progress.agent_line("w" * 1_000)
+    progress.phase("agent")
+    assert max(len(line) for line in stream.getvalue().split("\x1b[2K")) <= 80
+
+
+def test_a_terminal_that_goes_away_does_no_harm() -> None:
+    progress = Progress(Broken(), StillClock())
+    progress.start()
+    progress.phase("agent")
+    progress.stop()
+
+
+def test_without_a_worktree_there_is_nothing_to_review() -> None:
+    assert next_steps(result(), "/r") == "completed: Done. Really."
+
+
+def test_awkward_paths_are_quoted_for_a_shell() -> None:
+    made = result(
+        worktreePath="/my repos/$x-agents/j",
+        branch="wt/j/T-1",
+        baseCommit="0" * 40,
+        known_risks=("look\x1b[2J twice",),
+    )
+    shown = next_steps(made, "/my repos/$x")
+    assert "'/my repos/$x-agents/j'" in shown
+    assert "risk:   look twice" in shown
+    assert "\x1b" not in shown

@@ -1,0 +1,81 @@
+"""What the host shows of its jobs in Redis, for people's eyes only: nothing here is ever believed.
+
+Three shapes: the hash of a job, the list of dead letters, and RQ's own hash of the job, which is
+marked finished and soon goes. Nothing of a payload is written.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from redis import Redis
+from rq.job import Job, JobStatus
+from rq.utils import now as rq_now
+from rq.utils import utcformat
+
+from contracts import limits, naming
+from contracts.clock import Clock
+
+DEAD_LETTERS_MAX: Final = 1_000
+# Long enough for a person with RQ's tools to see how it ended; the result itself stays 7 days.
+_RQ_HASH_TTL_S: Final = 600
+_POISON_TTL_S: Final = 24 * 3_600
+_TEXT_MAX_CHARS: Final = 300
+
+
+class Board:
+    """Writes of one host to what is shown. Every method may raise Redis's errors."""
+
+    def __init__(self, connection: Redis, host: str, clock: Clock) -> None:
+        self._redis: Any = connection  # redis types every answer as sync or awaitable
+        self._host = host
+        self._clock = clock
+
+    def show(self, job_id: str, state: str, reason: str = "", **fields: str) -> None:
+        """Set what is shown of a job."""
+        values = {
+            "state": state,
+            "host": self._host,
+            "updated_at": str(int(self._clock.wall())),
+            "reason": reason[:_TEXT_MAX_CHARS],
+            **fields,
+        }
+        key = naming.job_key(job_id)
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.hset(key, mapping=values)
+            pipeline.expire(key, limits.RESULT_TTL_S + limits.JOB_TTL_MAX_S)
+            pipeline.execute()
+
+    def show_rq_started(self, job_id: str, worker: str) -> None:
+        """Let RQ's tools see a started job."""
+        self._set_rq(job_id, {"status": JobStatus.STARTED.value, "worker_name": worker})
+
+    def show_rq_finished(self, job_id: str) -> None:
+        """Let RQ's tools see a finished job for a while; then its hash is gone."""
+        self._set_rq(job_id, {"status": JobStatus.FINISHED.value, "ended_at": utcformat(rq_now())})
+        self._redis.expire(Job.key_for(job_id), _RQ_HASH_TTL_S)
+
+    def bury(self, queue: str, job_id: str, reason: str) -> None:
+        """Note what was refused before it could be trusted; `job_id` is "" when it is none."""
+        letter = {
+            "jobId": job_id,
+            "queue": queue,
+            "host": self._host,
+            "reason": reason,
+            "at": int(self._clock.wall()),
+        }
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.lpush(naming.dead_letters(), json.dumps(letter))
+            pipeline.ltrim(naming.dead_letters(), 0, DEAD_LETTERS_MAX - 1)
+            pipeline.execute()
+
+    def expire_poison(self, job_id: str) -> None:
+        """Let what stands under a refused id go by itself, whatever type it has."""
+        self._redis.expire(Job.key_for(job_id), _POISON_TTL_S)
+
+    def _set_rq(self, job_id: str, values: dict[str, str]) -> None:
+        """Set fields of RQ's hash if it is there: an emptied Redis gets no half of one back."""
+        key = Job.key_for(job_id)
+        if self._redis.hexists(key, "data"):
+            self._redis.hset(key, mapping=values)

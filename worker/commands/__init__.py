@@ -1,0 +1,1 @@
+"""The verbs of a host: `listen`, and the local `run-agent`."""

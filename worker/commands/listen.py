@@ -1,0 +1,62 @@
+"""`fleet-dispatch listen`: serve lanes on this machine until a signal ends it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from contracts.clock import SystemClock
+from dispatch.commands.boundary import boundary
+from runagent.process import system_runner
+from worker.announcer import Announcer
+from worker.listener import Listener
+from worker.settings import load_host_settings, process_environment
+
+_EXAMPLE: Final = """\b
+Example:
+  fleet-dispatch listen --lane MULTI-MODEL --concurrency 2
+"""
+
+
+@click.command(
+    help="Take signed jobs of one or more lanes and run them here.\n\n"
+    "One TERM or Ctrl-C drains: nothing new is taken and running jobs finish. A second one stops "
+    "them and keeps their work.",
+    epilog=_EXAMPLE,
+)
+@click.option("--lane", "lanes", multiple=True, metavar="NAME", help="A lane to serve; repeatable.")
+@click.option("--host", default=None, metavar="NAME", help="This host's name.")
+@click.option(
+    "--concurrency", type=click.IntRange(1, 64), default=None, help="Jobs at the same time."
+)
+@click.option("--redis-url", default=None, metavar="URL", help="Where the broker is.")
+@click.option("--json", "as_json", is_flag=True, help="Say state changes as JSON lines on stdout.")
+@boundary
+def command(
+    *,
+    lanes: tuple[str, ...],
+    host: str | None,
+    concurrency: int | None,
+    redis_url: str | None,
+    as_json: bool,
+) -> None:
+    """Build the listener from settings and flags, and serve."""
+    settings = load_host_settings(
+        flags={
+            "host.lanes": lanes or None,
+            "host.name": host,
+            "host.concurrency": concurrency,
+            "fleet.redis_url": redis_url,
+        }
+    )
+    clock = SystemClock()
+    listener = Listener(
+        settings,
+        environment=process_environment(),
+        runner=system_runner(),
+        clock=clock,
+        say=Announcer(clock, as_json=as_json),
+    )
+    listener.install_signals()
+    listener.run()

@@ -1,0 +1,102 @@
+"""The heartbeat: what this host is and has, every 3 s, with a life of 10 s, for `hosts` to show.
+
+Renews the listener's lease with the same beat. Unsigned and for people's eyes: a lane's hosts look
+at it to tell whether anybody else could do a job, and nothing else depends on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from contracts import limits, naming
+from contracts.clock import Clock
+from contracts.errors import CouldNotCheck, Unavailable
+from contracts.run_agent import CONTRACT_REVISION
+from worker.journal import Journal
+
+LEASE_KIND: Final = "listener"
+LEASE_S: Final = 30.0
+_INDEX_KEEPS_S: Final = 30 * 24 * 3_600  # a host that was silent for longer is no longer listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostState:
+    """What a beat says, beside the time."""
+
+    host: str
+    lanes: Sequence[str]
+    slots: int
+    free: Callable[[], int]
+    agents: Callable[[], dict[str, str]]
+
+
+class Heartbeat:
+    """The beats of one listener."""
+
+    def __init__(self, connection: Redis, journal: Journal, state: HostState, clock: Clock) -> None:
+        self._redis: Any = connection  # redis types every answer as sync or awaitable
+        self._journal = journal
+        self._state = state
+        self._clock = clock
+
+    def beat(self) -> None:
+        """Write one beat. May raise Redis's errors."""
+        state, now = self._state, self._clock.wall()
+        text = json.dumps(
+            {
+                "host": state.host,
+                "os": _system(),
+                "lanes": list(state.lanes),
+                "agents": state.agents(),
+                "slots": state.slots,
+                "free": state.free(),
+                "pid": os.getpid(),
+                "contractRevision": CONTRACT_REVISION,
+                "version": _version(),
+                "seenAt": int(now),
+            }
+        )
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.set(naming.host_key(state.host), text, ex=limits.HEARTBEAT_TTL_S)
+            pipeline.zadd(naming.hosts_index(), {state.host: now})
+            pipeline.zremrangebyscore(naming.hosts_index(), "-inf", now - _INDEX_KEEPS_S)
+            pipeline.execute()
+
+    def stop(self) -> None:
+        """Take the beat away at an orderly end, so that nobody waits for this host. Best effort."""
+        try:
+            self._redis.delete(naming.host_key(self._state.host))
+        except RedisError:
+            return
+
+    def run(self, stop: threading.Event) -> None:
+        """Beat until `stop` is set, whatever the broker does."""
+        while True:
+            try:
+                self._journal.leases.acquire(LEASE_KIND, self._state.host, seconds=LEASE_S)
+                self.beat()
+            except (RedisError, Unavailable, CouldNotCheck):
+                pass  # the next beat is 3 s away, and the intake has said that the broker is away
+            if self._clock.wait(stop, limits.HEARTBEAT_EVERY_S):
+                return
+
+
+def _system() -> str:
+    return f"{platform.system()} {platform.machine()}"
+
+
+def _version() -> str:
+    try:
+        return version("fleet-dispatch")
+    except PackageNotFoundError:
+        return "0+source"

@@ -1,0 +1,96 @@
+"""The tables of the journal, the states of a job, and the steps from one schema to the next.
+
+A later version adds a step to `MIGRATIONS` and changes no older one; the number of steps that a
+file has been through stands in its `user_version`. A file from a newer version is refused, never
+guessed at.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from enum import StrEnum
+from typing import Final
+
+from contracts.errors import CouldNotCheck
+
+
+class JobState(StrEnum):
+    """What a host has done with a job, in order. The last two are ends of another kind:
+    `interrupted` lost its process, `refused` was given back or declined before a start."""
+
+    RECEIVED = "received"
+    CLAIMED = "claimed"
+    STARTED = "started"
+    AGENT_DONE = "agent_done"
+    VALIDATED = "validated"
+    DONE = "done"
+    PUBLISHED = "published"
+    INTERRUPTED = "interrupted"
+    REFUSED = "refused"
+
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+    CREATE TABLE jobs (
+        jti TEXT PRIMARY KEY,
+        iss TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        lane TEXT NOT NULL,
+        aud TEXT NOT NULL,
+        job_sha256 TEXT NOT NULL,
+        exp INTEGER NOT NULL,
+        claimed_at REAL NOT NULL,
+        owner TEXT NOT NULL,
+        facts TEXT NOT NULL,
+        worktree TEXT NOT NULL DEFAULT '',
+        result BLOB,
+        sealed TEXT,
+        published_at REAL
+    ) STRICT;
+    CREATE TABLE transitions (
+        id INTEGER PRIMARY KEY,
+        job TEXT NOT NULL,
+        attempt INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        at REAL NOT NULL,
+        pid INTEGER NOT NULL,
+        why TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX transitions_by_job ON transitions (job, id);
+    CREATE INDEX jobs_without_end ON jobs (jti) WHERE result IS NULL;
+    CREATE INDEX jobs_unpublished ON jobs (jti) WHERE published_at IS NULL;
+    CREATE TABLE leases (
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        owner TEXT NOT NULL,
+        until REAL NOT NULL,
+        PRIMARY KEY (kind, key)
+    ) STRICT;
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection, migrations: tuple[str, ...] = MIGRATIONS) -> bool:
+    """Bring the file behind `connection` to the newest schema; say whether it was empty before.
+
+    Each step and its number are committed together, so a crash leaves a whole older schema.
+    Raises CouldNotCheck for a file that a newer version wrote.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        if version > len(migrations):
+            raise CouldNotCheck(
+                f"the journal has schema {version} and this version knows {len(migrations)}",
+                remedy="run the newer fleet-dispatch that wrote it",
+            )
+        for number, step in enumerate(migrations[version:], start=version + 1):
+            for statement in step.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+    return version == 0

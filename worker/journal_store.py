@@ -1,0 +1,148 @@
+"""The file behind the journal: opened privately, written in whole transactions, errors translated.
+
+One connection a process, guarded by a lock; other processes wait for each other inside SQLite.
+Knows nothing of jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from contracts.errors import CouldNotCheck, FleetError, Unavailable
+from dispatch.private_files import make_private_folder
+from worker.journal_schema import migrate
+
+# Writers of one machine hold the file for milliseconds; who waits this long stands behind a fault.
+BUSY_TIMEOUT_S: Final = 15.0
+_SWITCH_ATTEMPTS: Final = 200
+_SWITCH_PAUSE_S: Final = 0.05
+
+_PRIMARY_CODE: Final = (
+    0xFF  # an extended result code of SQLite carries the primary one in its low byte
+)
+_UNSOUND: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_REMEDIES: Final = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free space on the disk of the state folder"),
+    sqlite3.SQLITE_READONLY: ("it is read-only", "make the state folder writable for this user"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it cannot be opened",
+        "make the state folder writable for this user",
+    ),
+    sqlite3.SQLITE_BUSY: ("it stays locked", "end the process that holds it"),
+}
+_OTHER_FAULT: Final = (
+    "the disk does not answer as it should",
+    "check the disk of the state folder",
+)
+
+
+class JournalFile:
+    """One open journal file; safe to share between threads.
+
+    Everything may raise Unavailable (disk full, read-only, locked too long) or CouldNotCheck
+    (not a sound journal), with the remedy.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open or create the file at `path` (0600, its folder 0700) with the newest schema."""
+        self.path = path
+        self._lock = threading.RLock()
+        with _translated(path):
+            _create_privately(path)
+            self._connection = _connect(path)
+            try:
+                migrate(self._connection)
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file; it may not be used afterwards."""
+        with self._lock:
+            self._connection.close()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection for queries."""
+        with self._lock, _translated(self.path):
+            yield self._connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection for one transaction, on disk when the block ends without error."""
+        with self._lock, _translated(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _create_privately(path: Path) -> None:
+    make_private_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    os.close(descriptor)
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o600)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
+    )
+    connection.row_factory = sqlite3.Row
+    try:
+        _switch_to_wal(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _switch_to_wal(connection: sqlite3.Connection) -> None:
+    """Switch to WAL. The switch itself ignores the busy timeout when processes race for it."""
+    pause = threading.Event()
+    for attempt in range(_SWITCH_ATTEMPTS):
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if _code(error) != sqlite3.SQLITE_BUSY or attempt == _SWITCH_ATTEMPTS - 1:
+                raise
+            pause.wait(_SWITCH_PAUSE_S)
+
+
+def _code(error: sqlite3.Error) -> int:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & _PRIMARY_CODE if isinstance(code, int) else 0
+
+
+@contextlib.contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FleetError:
+        raise
+    except sqlite3.DatabaseError as error:
+        if _code(error) in _UNSOUND:
+            raise CouldNotCheck(
+                f"the journal {path} is damaged",
+                remedy="move it aside; jobs issued before the new one are then refused",
+            ) from error
+        what, remedy = _REMEDIES.get(_code(error), _OTHER_FAULT)
+        raise Unavailable(f"the journal {path} cannot be used: {what}", remedy=remedy) from error
+    except OSError as error:
+        raise Unavailable(
+            f"the journal {path} cannot be used: {error.strerror or 'no access'}",
+            remedy="make the state folder writable for this user",
+        ) from error

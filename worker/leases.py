@@ -1,0 +1,45 @@
+"""Leases in the journal: who of several processes may do a thing now.
+
+A lease of a live process of this machine is never taken over, whatever its time says; one of a
+dead process is free at once; one of another machine (a shared home) is free when its time is out.
+"""
+
+from __future__ import annotations
+
+from contracts.clock import Clock
+from worker.journal_store import JournalFile
+from worker.owners import is_alive, this_process
+
+
+class Leases:
+    """The leases of one journal, taken in the name of the calling process."""
+
+    def __init__(self, file: JournalFile, clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+        self._owner = this_process()
+
+    def acquire(self, kind: str, key: str, *, seconds: float) -> str | None:
+        """Take or renew a lease; return None when it is ours now, else the owner who keeps it."""
+        now = self._clock.wall()
+        with self._file.writing() as database:
+            row = database.execute(
+                "SELECT owner, until FROM leases WHERE kind = ? AND key = ?", (kind, key)
+            ).fetchone()
+            if row is not None and row["owner"] != self._owner:
+                alive = is_alive(row["owner"])
+                if alive or (alive is None and row["until"] > now):
+                    return str(row["owner"])
+            database.execute(
+                "INSERT OR REPLACE INTO leases (kind, key, owner, until) VALUES (?, ?, ?, ?)",
+                (kind, key, self._owner, now + seconds),
+            )
+        return None
+
+    def release(self, kind: str, key: str) -> None:
+        """Give a lease back if it is ours."""
+        with self._file.writing() as database:
+            database.execute(
+                "DELETE FROM leases WHERE kind = ? AND key = ? AND owner = ?",
+                (kind, key, self._owner),
+            )

@@ -1,0 +1,201 @@
+"""The listener of one host: builds its parts, starts them in order, and ends them in order.
+
+Start: the host's lease, what a crash left, then heartbeat, outbox and intake. End: the first
+signal drains (nothing new, what runs may finish), the second stops what runs and keeps its work.
+Everything it still owes then stands in the journal.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Mapping
+from types import FrameType
+from typing import Final
+
+from contracts import naming
+from contracts.clock import Clock
+from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
+from dispatch.broker_url import masked_url
+from dispatch.keyring import HostKeyring
+from dispatch.queue import FleetQueue
+from runagent.process import ProcessRunner
+from worker.announcer import Say
+from worker.bells import Bells
+from worker.board import Board
+from worker.broker_connection import connect_listener
+from worker.entry import EntryPorts, RunEnvelope
+from worker.heartbeat import LEASE_KIND, LEASE_S, Heartbeat, HostState
+from worker.intake import Intake
+from worker.journal import Journal
+from worker.lane_claims import LaneClaims
+from worker.outbox import Outbox
+from worker.probes import Probes
+from worker.recovery import recover
+from worker.runs import STOP_GRACE_S, Runs
+from worker.sealed import SealedWorker
+from worker.settings import HostSettings, load_policy
+
+_JOIN_S: Final = 1.0
+# After a second signal: the run's own grace and evidence, then the whole tree's end.
+_STOP_S: Final = STOP_GRACE_S + 15.0
+_LAST_DELIVERY_S: Final = 5.0
+
+
+class Listener:
+    """One host's listener in this process."""
+
+    def __init__(
+        self,
+        settings: HostSettings,
+        *,
+        environment: Mapping[str, str],
+        runner: ProcessRunner,
+        clock: Clock,
+        say: Say,
+    ) -> None:
+        """Check what a listener needs before it touches the broker.
+
+        Raises InvalidRequest (no lane), Refused (no policy, or another listener of this host),
+        KeysRefused (no grant), Unavailable or CouldNotCheck (journal).
+        """
+        if not settings.lanes:
+            problem = Problem("--lane", "is missing", "name a lane, or set [host] lanes")
+            raise InvalidRequest([problem])
+        self._settings, self._clock, self._say = settings, clock, say
+        self._stop, self._force = threading.Event(), threading.Event()
+        policy = load_policy(settings)
+        keyring = HostKeyring.load(settings.keys_dir, settings.host, clock)
+        self._check_keys(keyring)
+        connection = connect_listener(settings.redis_url)
+        self._queue = FleetQueue(connection, settings.redis_url, clock)
+        self._journal = Journal(settings.journal_file, clock, witness=settings.witness_file)
+        self._take_lease()
+        board = Board(connection, settings.host, clock)
+        self._outbox = Outbox(self._journal, self._queue, board, keyring, clock, say)
+        other_limits_s = float(settings.validation_timeout_s + settings.worktree_timeout_s)
+        self._runs = Runs(runner, environment, other_limits_s=other_limits_s)
+        entry = RunEnvelope(
+            EntryPorts(
+                settings=settings,
+                policy=policy,
+                keyring=keyring,
+                journal=self._journal,
+                lanes=LaneClaims(connection, settings.host, clock),
+                board=board,
+                outbox=self._outbox,
+                runs=self._runs,
+                clock=clock,
+                say=say,
+            )
+        )
+        queues = [
+            name
+            for lane in settings.lanes
+            for name in (naming.host_queue(lane, settings.host), naming.lane_queue(lane))
+        ]
+        self._bells = Bells(connection, queues)
+        self._intake = Intake(
+            [SealedWorker(queue, settings.host, connection) for queue in queues],
+            entry,
+            slots=settings.concurrency,
+            bells=self._bells,
+            board=board,
+            clock=clock,
+            say=say,
+        )
+        self._probes = Probes(runner, settings.presets, environment, folder=settings.state_dir)
+        state = HostState(
+            host=settings.host,
+            lanes=settings.lanes,
+            slots=settings.concurrency,
+            free=self._intake.free,
+            agents=self._probes.found,
+        )
+        self._heartbeat = Heartbeat(connection, self._journal, state, clock)
+
+    def run(self) -> None:
+        """Serve until a signal, or `request_stop`, ends it; return when it has ended in order."""
+        settings = self._settings
+        lanes, url = ",".join(settings.lanes), masked_url(settings.redis_url)
+        self._say("listening", host=settings.host, lanes=lanes, broker=url)
+        for job_id in recover(self._journal, self._outbox, host=settings.host, clock=self._clock):
+            self._say("recovered", job=job_id)
+        self._journal.prune()
+        ended = threading.Event()
+        background = [
+            threading.Thread(target=self._heartbeat.run, args=(ended,), name="heartbeat"),
+            threading.Thread(target=self._outbox.run, args=(ended,), name="outbox"),
+            threading.Thread(target=self._probes.look, name="probes", daemon=True),
+        ]
+        for thread in background:
+            thread.start()
+        try:
+            self._intake.run(self._stop)
+            self._drain()
+        finally:
+            ended.set()
+            self._outbox.wake()
+            for thread in background[:2]:
+                thread.join(_LAST_DELIVERY_S)
+            self._close()
+
+    def request_stop(self) -> None:
+        """Drain at the first call; stop what runs, too, at the second."""
+        if self._stop.is_set():
+            self._force.set()
+        self._stop.set()
+
+    def install_signals(self) -> None:
+        """Let TERM and INT call `request_stop`. Only for the main thread."""
+
+        def handle(_number: int, _frame: FrameType | None) -> None:
+            self.request_stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, handle)
+
+    def _drain(self) -> None:
+        self._say("draining", running=self._runs.count())
+        while not self._intake.join(_JOIN_S):
+            if self._force.is_set():
+                self._say("stopping", running=self._runs.count())
+                self._runs.stop_all()
+                if not self._intake.join(_STOP_S):
+                    self._runs.end_all()
+                    self._outbox.close()
+                    self._intake.join(_STOP_S)
+                break
+        self._outbox.deliver_all()
+
+    def _close(self) -> None:
+        self._heartbeat.stop()
+        self._bells.close()
+        self._journal.leases.release(LEASE_KIND, self._settings.host)
+        self._journal.close()
+        self._queue.close()
+        self._say("stopped", host=self._settings.host)
+
+    def _check_keys(self, keyring: HostKeyring) -> None:
+        held = keyring.audiences()
+        without = [lane for lane in self._settings.lanes if naming.lane_audience(lane) not in held]
+        if len(without) == len(self._settings.lanes):
+            raise KeysRefused(
+                f"no accepted grant covers lane {', '.join(without)}",
+                code="missing",
+                remedy="fleet-dispatch keys grant HOST --lanes …, then keys accept FILE here",
+            )
+        for lane in without:
+            self._say("lane_without_key", lane=lane)
+
+    def _take_lease(self) -> None:
+        host = self._settings.host
+        holder = self._journal.leases.acquire(LEASE_KIND, host, seconds=LEASE_S)
+        if holder is not None:
+            self._journal.close()
+            machine, pid, _ = holder.rsplit(":", 2)
+            raise Refused(
+                f"a listener of host {host} runs already: process {pid} on {machine}",
+                code="already_listening",
+                remedy="stop that one, or give this one another --host and home",
+            )

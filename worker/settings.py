@@ -1,0 +1,136 @@
+"""What one host is set to: the same TOML and the same order of sources as everywhere, read once.
+
+With `dispatch.settings` the only place of this package that sees the environment; whatever needs
+it below is handed a mapping.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
+from contracts.run_agent import AgentName
+from dispatch.private_files import read_private_file
+from dispatch.settings import Settings, load_settings
+from runagent.agents import AGENTS, AgentPreset
+from validation.policy import HostPolicy, parse_policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostSettings:
+    """The settings of a listener, and of a local run, on this machine."""
+
+    host: str
+    lanes: tuple[str, ...]
+    concurrency: int
+    redis_url: str  # with its password: show it masked only
+    repo_paths: Mapping[str, str]
+    presets: Mapping[AgentName, AgentPreset]
+    allowed_variables: tuple[str, ...]  # more names that agents inherit
+    validation_timeout_s: int
+    detectors: tuple[str, ...]
+    worktree_timeout_s: int
+    policy_file: Path
+    keys_dir: Path
+    state_dir: Path
+    config_dir: Path
+
+    @property
+    def journal_file(self) -> Path:
+        """Return the path of the journal."""
+        return self.state_dir / "journal.sqlite3"
+
+    @property
+    def witness_file(self) -> Path:
+        """Return the path of the journal's witness: not in the folder of the journal, so that a
+        lost or restored state folder is noticed."""
+        return self.config_dir / "journal.witness"
+
+    def runtime_dir(self, job_id: str) -> Path:
+        """Return the private folder of one job: shadow git, staged prompt, tails."""
+        return self.state_dir / "runs" / job_id
+
+
+def load_host_settings(
+    *, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None
+) -> HostSettings:
+    """Return the host settings of this process; `flags` as in `dispatch.settings.load_settings`.
+
+    Raises InvalidRequest naming the key and where its value came from.
+    """
+    return host_settings(load_settings(flags=flags, environ=environ))
+
+
+def host_settings(settings: Settings) -> HostSettings:
+    """Return the host's part of `settings`. Raises InvalidRequest for an agent we do not know."""
+    return HostSettings(
+        host=settings.host_name,
+        lanes=tuple(dict.fromkeys(settings.host.lanes)),
+        concurrency=settings.host.concurrency,
+        redis_url=settings.redis_url,
+        repo_paths=settings.repo_paths,
+        presets=_presets(settings),
+        allowed_variables=settings.environment.allow,
+        validation_timeout_s=settings.validation.timeout_s,
+        detectors=settings.validation.detectors,
+        worktree_timeout_s=settings.worktree.timeout_s,
+        policy_file=settings.places.policy_file,
+        keys_dir=settings.places.keys_dir,
+        state_dir=settings.places.state_dir,
+        config_dir=settings.places.config_dir,
+    )
+
+
+def load_policy(settings: HostSettings) -> HostPolicy:
+    """Return the policy of this host.
+
+    Raises Refused (code `policy`) when the file is missing, malformed, or not its owner's alone.
+    """
+    path = settings.policy_file
+    try:
+        data = read_private_file(path)
+    except FileNotFoundError as error:
+        raise Refused(
+            f"this host has no policy: {path} is missing",
+            code="policy",
+            remedy="fleet-dispatch init writes one",
+        ) from error
+    except KeysRefused as error:
+        raise Refused(error.message, code="policy", remedy=error.remedy) from error
+    try:
+        policy = parse_policy(tomllib.loads(data.decode("utf-8")), file=str(path))
+    except InvalidRequest as error:
+        raise Refused(str(error), code="policy") from error
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{path} is not TOML", code="policy", remedy="correct it") from error
+    return policy.resolved(os.path.realpath)
+
+
+def process_environment() -> dict[str, str]:
+    """Return a copy of this process's environment, for run processes and for agents' allow-list."""
+    return dict(os.environ)
+
+
+def _presets(settings: Settings) -> dict[AgentName, AgentPreset]:
+    known = {name.value for name in AgentName}
+    unknown = sorted(set(settings.agents) - known)
+    if unknown:
+        remedy = f"one of {', '.join(sorted(known))}"
+        raise InvalidRequest(
+            [Problem(f"agents.{name}", "is not an agent we know", remedy) for name in unknown]
+        )
+    presets: dict[AgentName, AgentPreset] = {}
+    for name, agent in AGENTS.items():
+        preset, section = agent.default_preset(), settings.agents.get(name.value)
+        if section is not None:
+            preset = AgentPreset(
+                command=section.command or preset.command,
+                flags=preset.flags if section.flags is None else section.flags,
+            )
+        presets[name] = preset
+    return presets
