@@ -98,7 +98,8 @@ class AsyncFleetClient:
                 left = RECHECK_S if give_up is None else give_up - self._clock.monotonic()
                 if left <= 0:
                     raise away or WaitTimedOut(
-                        f"no result of {job_id} within {timeout_s:g} s", remedy="wait again"
+                        f"no result of {job_id} within {round(timeout_s or 0.0, 1):g} s",
+                        remedy="wait again",
                     )
                 await _sleep_until(announced, min(left, RECHECK_S))
 

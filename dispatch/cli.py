@@ -125,16 +125,26 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = command.main(args=words, prog_name="fleet-dispatch", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        if "--json" in words:
-            document = {"error": {"kind": "usage", "message": error.format_message()}}
-            click.echo(json.dumps(document))
+        _print_error(words, "usage", error.format_message())
         code = int(ExitCode.REFUSED)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
+        _print_error(words, "interrupted", "interrupted")
         code = int(ExitCode.FAILED)
-    except Exception as error:  # noqa: BLE001 - a verb that cannot even be loaded
-        from dispatch.commands.boundary import apologise
+    except Exception as error:  # noqa: BLE001 - a verb that cannot even be loaded, or no output
+        from dispatch.commands.boundary import tell_end
 
-        apologise(error, as_json="--json" in words)
-        code = int(ExitCode.BUG)
+        code = int(tell_end(error, as_json="--json" in words))
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def _print_error(words: Sequence[str], kind: str, message: str) -> None:
+    """Print the one document of a command line that never reached a verb, when it asks for one."""
+    if "--json" not in words:
+        return
+    try:
+        click.echo(json.dumps({"error": {"kind": kind, "message": message}}))
+    except OSError as error:
+        from dispatch.commands.boundary import give_up_output
+
+        give_up_output(error)

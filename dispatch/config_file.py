@@ -12,9 +12,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError
 
 from contracts.errors import InvalidRequest, Problem
+from validation.checks import DETECTOR_NAMES
 
 DEFAULT_REDIS_URL: Final = "redis://127.0.0.1:6379/0"
 # The validator's own clamp: it has the same kind of deadline as an agent, and never none.
@@ -59,11 +69,21 @@ class EnvironmentSection(_Section):
     allow: tuple[StrictStr, ...] = ()
 
 
+def _known_detector(name: str) -> str:
+    """Return `name`. One that we do not know would detect nothing, and nobody would notice."""
+    if name not in DETECTOR_NAMES:
+        known = ", ".join(DETECTOR_NAMES)
+        raise PydanticCustomError(
+            "unknown_detector", "Not a detector we know ({known})", {"known": known}
+        )
+    return name
+
+
 class ValidationSection(_Section):
     """`[validation]`: the limit of one validation in seconds, and further detectors."""
 
     timeout_s: Annotated[StrictInt, Field(ge=1, le=_VALIDATION_MAX_S)] = 1_200
-    detectors: tuple[StrictStr, ...] = ()
+    detectors: tuple[Annotated[StrictStr, AfterValidator(_known_detector)], ...] = ()
 
 
 class WorktreeSection(_Section):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from contracts.naming import host_audience
 from dispatch.plain_text import plain
+
+_LONGEST_S: Final = 9_999 * 86_400.0
 
 
 def _short(value: object) -> object:
@@ -112,7 +114,7 @@ def last_seen_words(last_seen: float | None, now: float) -> str:
 
 def age_words(seconds: float) -> str:
     """Return a span of time in its largest fitting unit: 45 s, 12 min, 5 h, 3 d."""
-    whole = max(0, int(seconds))
+    whole = int(min(max(seconds, 0.0), _LONGEST_S))  # a forged time may be infinite
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if whole >= 2 * size:
             return f"{whole // size} {unit}"

@@ -16,7 +16,9 @@ from dispatch.plain_text import plain
 from dispatch.sent import SentJob
 
 QUEUED: Final = "queued"
-_FINAL: Final = frozenset({"done", "published", "refused", *(status.value for status in Status)})
+_FINAL: Final = frozenset({"done", "published", "refused"})
+# What hosts write. Anything else was written by somebody else, a status before all.
+_UNDER_WAY: Final = frozenset({"started"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ def _state(
     if not state:
         if is_over:
             return "expired", "no result came while the broker knew it"
-        return "unknown", "the broker knows nothing of it: it may have lost its data"
+        return "unknown", "the broker knows nothing of it: it never got it, or lost its data"
     if state == QUEUED:
         if is_over:
             return "expired", "no host took it before its time ran out"
@@ -95,6 +97,8 @@ def _state(
         return QUEUED, waiting or reason
     if state in _FINAL:
         return state, reason
+    if state not in _UNDER_WAY:
+        return "unknown", "the broker shows a state that no host writes"
     return _running_state(state, reason, fields.get("host", ""), hosts, now)
 
 

@@ -18,6 +18,7 @@ from typing import Final
 
 from contracts.errors import Unavailable
 from dispatch.private_files import FILE_MODE, check_private_folder, make_private_folder
+from dispatch.sqlite_wal import switch_to_wal
 
 _SCHEMA_VERSION: Final = 1
 _BUSY_S: Final = 10.0  # another process of the same sender may be writing
@@ -124,7 +125,7 @@ class SentJobs:
             # Made by us, so that SQLite's own files beside it take over the mode.
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, FILE_MODE))
             with closing(sqlite3.connect(self._path, timeout=_BUSY_S)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
+                switch_to_wal(connection)
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA foreign_keys = ON")
                 if connection.execute("PRAGMA user_version").fetchone()[0] < _SCHEMA_VERSION:

@@ -25,6 +25,7 @@ from runagent.launch import StagedPrompt
 from runagent.ports import HostPorts, RunWatcher
 from runagent.process import EndState, ProcessOutcome, ProcessSpec
 from runagent.reading import Reading
+from runagent.tails import keep_tails
 from runagent.text import one_line
 from validation.verdict import AgentEnd, AgentRun
 
@@ -108,7 +109,7 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
     outcome = run_stoppable(ports.runner, _spec(launch, text, reading), ports.cancelled)
     reading.finish()
     if outcome.state is not EndState.NOT_STARTED:
-        risks += _keep_tails(ports.runtime_dir, number, outcome)
+        risks += keep_tails(ports.runtime_dir, f"attempt-{number}", outcome)
     return _ended(launch, number, outcome, reading, risks)
 
 
@@ -155,22 +156,6 @@ def _ended(
         outcome=outcome,
         risks=tuple(risks),
     )
-
-
-def _keep_tails(runtime_dir: str, number: int, outcome: ProcessOutcome) -> list[Risk]:
-    """Keep the raw last bytes of both streams beside the job; a full disk costs only them."""
-    try:
-        for stream, data in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
-            path = Path(runtime_dir) / f"attempt-{number}.{stream}"
-            path.unlink(missing_ok=True)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        message = f"the agent's raw output could not be kept ({reason})"
-        return [Risk(code="tails_not_kept", message=message)]
-    return []
 
 
 def _shown_to(watch: RunWatcher) -> Callable[[str], None]:

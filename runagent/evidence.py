@@ -15,14 +15,17 @@ from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError
 from contracts.run_agent import Risk
+from runagent.branches import read_branches, tell_moved
 from runagent.deadline import Deadline
-from runagent.head import Head, read_head
+from runagent.head import Head, read_head, read_pointer
 from runagent.process import ProcessRunner
 from runagent.shadow_git import ShadowGit
+from runagent.shared_state import SharedState, read_shared_state, tell_tampering
 from runagent.snapshot import Snapshot, differing_paths, parse_name_status, take_snapshot
-from runagent.worktree import Worktree
+from runagent.worktree import Worktree, stands_in_place
 
 LOOK_TIMEOUT_S: Final = 300.0  # one look; 100,000 new files take well under a minute
+_OWN_COMMITS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,8 @@ class EvidenceCollector:
         self._shadow = ShadowGit(shadow_dir or worktree.shadow_dir, worktree.path, runner)
         self._deadline_s = deadline_s
         self._identity = (0, 0)
+        self._shared: SharedState | None = None
+        self._branches: dict[str, str] = {}
         self._start: Snapshot | None = None
         self._agent: _Look | None = None
 
@@ -83,6 +88,8 @@ class EvidenceCollector:
             raise CouldNotCheck(start.problems[0].message)
         if start.changed:
             self._take_as_start(start, deadline)
+        self._shared = self._read_shared(deadline)
+        self._branches = read_branches(self._worktree.common_dir)
         self._start = start
         return start
 
@@ -119,9 +126,12 @@ class EvidenceCollector:
         worktree = self._worktree
         head = read_head(worktree.admin_dir, worktree.common_dir, worktree.branch)
         problems = list(head.risks)
+        if self._shared is not None:
+            problems.extend(tell_tampering(self._shared, self._read_shared(deadline)))
         committed: set[bytes] = set()
         for commit in head.commits:
             committed |= self._committed(commit, deadline, problems)
+        problems.extend(self._told_of_branches(head, deadline))
         if self._was_replaced():
             problems.append(
                 Risk(code="evidence_incomplete", message="the worktree's folder was replaced")
@@ -129,7 +139,7 @@ class EvidenceCollector:
             return _Look(
                 Snapshot(entries=before.entries), head, frozenset(committed), tuple(problems)
             )
-        if _read_pointer(worktree.path) != worktree.pointer:
+        if read_pointer(worktree.path) != worktree.pointer:
             problems.append(
                 Risk(
                     code="tampered",
@@ -139,6 +149,21 @@ class EvidenceCollector:
         snapshot = take_snapshot(self._shadow, deadline, also=committed, before=before)
         problems.extend(snapshot.problems)
         return _Look(snapshot, head, frozenset(committed), tuple(problems))
+
+    def _read_shared(self, deadline: Deadline) -> SharedState:
+        worktree = self._worktree
+        return read_shared_state(self._shadow, worktree.common_dir, worktree.admin_dir, deadline)
+
+    def _told_of_branches(self, head: Head, deadline: Deadline) -> Iterable[Risk]:
+        """Other branches that stand at the job's commits. Where git cannot list those, what was
+        committed could not be listed either, and that is told."""
+        base = self._worktree.base_commit
+        if all(commit == base for commit in head.commits):
+            return ()
+        command = ("rev-list", f"--max-count={_OWN_COMMITS_MAX}", *head.commits, f"^{base}")
+        outcome = self._shadow.attempt(command, deadline)
+        own = frozenset((*outcome.stdout.decode("ascii", "replace").split(), *head.commits))
+        return tell_moved(self._branches, read_branches(self._worktree.common_dir), own - {base})
 
     def _committed(self, commit: str, deadline: Deadline, problems: list[Risk]) -> set[bytes]:
         if commit == self._worktree.base_commit:
@@ -155,6 +180,9 @@ class EvidenceCollector:
         return parse_name_status(listing)
 
     def _was_replaced(self) -> bool:
+        # The number alone is not enough: a link made after a removal may get the folder's own.
+        if not stands_in_place(self._worktree):
+            return True
         try:
             found = os.lstat(self._worktree.path)
         except OSError:
@@ -192,8 +220,18 @@ def _weigh(start: Snapshot, agent: _Look, end: _Look) -> Evidence:
         head_commit=end.head.commit,
         ignored_only=not agent_changed and bool(new_ignored),
         agent_change_survives=bool(by_agent & at_end),
-        risks=_without_repetition((*agent.problems, *end.problems)),
+        risks=_without_repetition(
+            (*agent.problems, *end.problems, *_told_of_rewriting(by_agent & at_end, by_validator))
+        ),
     )
+
+
+def _told_of_rewriting(surviving: set[bytes], by_validator: set[bytes]) -> tuple[Risk, ...]:
+    """One that formats files and one that puts its own in their place look alike: ask a person."""
+    if not surviving or surviving - by_validator:
+        return ()
+    told = "the validation rewrote every file that the agent changed"
+    return (Risk(code="validator_rewrote", message=told),)
 
 
 def _differing(one: Snapshot, other: Snapshot) -> set[bytes]:
@@ -210,19 +248,3 @@ def _sources(snapshot: Snapshot) -> set[bytes]:
 
 def _without_repetition(risks: Iterable[Risk]) -> tuple[Risk, ...]:
     return tuple({(risk.code, risk.message): risk for risk in risks}.values())
-
-
-def _read_pointer(path: str) -> bytes:
-    try:
-        descriptor = os.open(
-            os.path.join(path, ".git"),
-            os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0),
-        )
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, 65_536)
-    except OSError:  # a folder
-        return b""
-    finally:
-        os.close(descriptor)

@@ -33,7 +33,7 @@ def read_head(admin_dir: str, common_dir: str, branch: str) -> Head:
     """Return where HEAD of the worktree stands. `admin_dir` is the worktree's git directory,
     `branch` the job's branch without refs/heads/."""
     wanted = f"refs/heads/{branch}"
-    text = _read_line(os.path.join(admin_dir, "HEAD"))
+    text = read_line(os.path.join(admin_dir, "HEAD"))
     ref, commit = _follow(text, common_dir)
     tip = _resolve(wanted, common_dir)
     risks = []
@@ -65,7 +65,7 @@ def _follow(text: str, common_dir: str) -> tuple[str, str]:
         if not _is_ref_name(target):
             return ref, ""
         ref = target
-        text = _read_line(os.path.join(common_dir, *ref.split("/"))) or _packed(ref, common_dir)
+        text = read_line(os.path.join(common_dir, *ref.split("/"))) or _packed(ref, common_dir)
     return ref, ""
 
 
@@ -79,13 +79,14 @@ def _is_ref_name(name: str) -> bool:
 
 def _packed(ref: str, common_dir: str) -> str:
     wanted = f" {ref}\n".encode()
-    for line in _lines(os.path.join(common_dir, "packed-refs")):
+    for line in read_lines(os.path.join(common_dir, "packed-refs")):
         if line.endswith(wanted):
             return line[: -len(wanted)].decode("ascii", "replace")
     return ""
 
 
-def _lines(path: str) -> Iterator[bytes]:
+def read_lines(path: str) -> Iterator[bytes]:
+    """Yield the lines of a regular file; none when there is no such file."""
     descriptor = _open_regular(path)
     if descriptor is None:
         return
@@ -94,13 +95,22 @@ def _lines(path: str) -> Iterator[bytes]:
             yield line
 
 
-def _read_line(path: str) -> str:
+def read_line(path: str) -> str:
     """Return the content of a small regular file without its end of line, "" when there is none."""
     descriptor = _open_regular(path)
     if descriptor is None:
         return ""
     with os.fdopen(descriptor, "rb") as file:
         return file.read(_POINTER_MAX_BYTES).decode("utf-8", "replace").rstrip("\n")
+
+
+def read_pointer(path: str) -> bytes:
+    """Return the bytes of the `.git` file of the worktree `path`, b"" when it is no plain file."""
+    descriptor = _open_regular(os.path.join(path, ".git"))
+    if descriptor is None:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(_POINTER_MAX_BYTES)
 
 
 def _open_regular(path: str) -> int | None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from contracts.errors import CouldNotCheck, FleetError, Interrupted
+from contracts.errors import CouldNotCheck, FleetError, Interrupted, LaunchRefused
 from contracts.run_agent import AgentName, Risk, RunAgentResult
 from runagent.agents import AGENTS
 from runagent.attempt import Launch, find_program, make_attempt
@@ -23,16 +23,24 @@ from runagent.evidence import EvidenceCollector
 from runagent.findings import Findings
 from runagent.launch import StagedPrompt, make_private_directory, stage_prompt
 from runagent.ports import HostPorts, RunOrder
-from runagent.validation_run import plan_validation, run_plan
-from runagent.worktree import Worktree, prepare_worktree, remove_worktree, unlock_worktree
+from runagent.tree_removal import remove_if_empty
+from runagent.validation_run import never_started, plan_validation, run_plan
+from runagent.worktree import (
+    Worktree,
+    prepare_worktree,
+    remove_worktree,
+    stands_in_place,
+    unlock_worktree,
+)
 from validation.admission import check_payload
-from validation.checks import attempted_lines, validation_of
+from validation.checks import attempted_lines, plan_checks, validation_of
 from validation.paths import Grammar
 from validation.verdict import goes_on_to_validation, may_retry
 
 __all__ = ["HostPorts", "RunOrder", "run_agent"]
 
 _LOG: Final = logging.getLogger(__name__)
+_REPLACED: Final = "the worktree is gone or was replaced by something else"
 _OWN_GRAMMAR: Final[Grammar] = "windows" if os.name == "nt" else "posix"
 
 
@@ -56,6 +64,8 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
         findings.break_off(error)
     if findings.worktree is not None:
         _leave(findings, findings.worktree)
+    if not findings.launches:
+        remove_if_empty(ports.runtime_dir)
     return findings.result(ports.clock.monotonic())
 
 
@@ -93,7 +103,8 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
     with _looking(findings):
         _enter(ports, "looking")
         collector.after_agent()
-    _validate(findings, launch, ports)
+    if goes_on_to_validation(findings.agent):
+        _validate(findings, worktree, launch, ports)
     with _looking(findings):
         _enter(ports, "looking")
         findings.evidence = collector.after_validation()
@@ -134,6 +145,8 @@ def _make_attempts(
     while True:
         if ports.cancelled.is_set():
             raise Interrupted(REASON)
+        if findings.worktree is None or not stands_in_place(findings.worktree):
+            raise LaunchRefused(_REPLACED, remedy="no attempt was started in it")
         _enter(ports, "agent" if number == 1 else "agent again")
         attempted = make_attempt(launch, prompt, number, ports)
         findings.take_attempt(attempted)
@@ -154,14 +167,22 @@ def _keeping_the_first_attempt(findings: Findings) -> Iterator[None]:
         findings.stop(error)
 
 
-def _validate(findings: Findings, launch: Launch, ports: HostPorts) -> None:
-    if not goes_on_to_validation(findings.agent) or ports.cancelled.is_set():
+def _validate(findings: Findings, worktree: Worktree, launch: Launch, ports: HostPorts) -> None:
+    """Run the checks. A stop that came during the look before them is a stop of the run: the
+    agent's exit 0 must not stand for checks that nobody ran."""
+    if ports.cancelled.is_set():
+        findings.interrupt("stopped before validation")
         return
     _enter(ports, "validation")
     command = findings.order.request.validateCommand
-    plan = plan_validation(command, launch.worktree, launch.environment, ports)
-    findings.add_risks(plan.risks)
-    outcomes = run_plan(plan, launch.worktree, launch.environment, ports)
+    if stands_in_place(worktree):
+        plan = plan_validation(command, launch.worktree, launch.environment, ports)
+        outcomes, losses = run_plan(plan, launch.worktree, launch.environment, ports)
+    else:
+        plan = plan_checks(command, ())
+        outcomes = tuple(never_started(planned, _REPLACED) for planned in plan.commands[:1])
+        losses = ()
+    findings.add_risks((*plan.risks, *losses))
     findings.validation = validation_of(plan, outcomes)
     findings.tests_attempted = attempted_lines(outcomes)
     if ports.cancelled.is_set():

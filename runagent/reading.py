@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from contracts.events import Event, EventKind
@@ -78,7 +78,7 @@ class Reading:
                     self._read(stream, line)
 
     def _read(self, stream: str, line: str) -> None:
-        events = self._agent.read_line(line) if stream == "stdout" else ()
+        events = self._events_of(line) if stream == "stdout" else ()
         for event in events:
             self.events += 1
             self._note(event)
@@ -86,6 +86,14 @@ class Reading:
             self.plain[stream].append(line[:_PLAIN_LINE_CHARS])
             if stream == "stdout":
                 self._show(line[:_PLAIN_LINE_CHARS])
+
+    def _events_of(self, line: str) -> Sequence[Event]:
+        """Return the events of one line. A line that no reader can take (nested to the very edge
+        of what may be parsed) costs itself alone, never the lines after it."""
+        try:
+            return self._agent.read_line(line)
+        except (ValueError, RecursionError):
+            return ()
 
     def _note(self, event: Event) -> None:
         if event.kind in _GOES_ON:
@@ -145,4 +153,4 @@ class Reading:
 
 def _word(event: Event, name: str) -> str:
     value = event.data.get(name)
-    return "" if value is None else str(value)
+    return str(value) if isinstance(value, (str, int)) else ""

@@ -111,7 +111,8 @@ def _existing_folder(path: str) -> str:
         raise RepositoryRefused(
             f"{path} cannot be read here: {error.strerror}",
             code="repo_missing",
-            remedy="clone it there, or map the sender's path to this host's under [repo_paths]",
+            remedy="name a repository that is on this machine; for jobs from elsewhere, clone it "
+            "here or map their path under [repo_paths]",
         ) from error
     if not stat.S_ISDIR(mode):
         raise RepositoryRefused(

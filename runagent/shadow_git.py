@@ -72,6 +72,7 @@ class ShadowGit:
             "core.excludesFile": empty_file,
             "core.fsmonitor": "false",
             "core.untrackedCache": "false",
+            "core.commitGraph": "false",  # a cache among the repository's objects: anyone's word
             "core.quotePath": "true",
             "protocol.allow": "never",
             **(settings or {}),

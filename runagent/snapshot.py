@@ -15,6 +15,7 @@ from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.shadow_git import ShadowGit
 from runagent.staging import stage_everything
+from runagent.traps import find_traps, trap_risk
 
 _GITLINK = b"160000"
 
@@ -44,6 +45,12 @@ def take_snapshot(
     `before` is the last snapshot. Never raises for anything that git or the tree does."""
     problems: list[Risk] = []
     loose: dict[bytes, str] = {}
+    traps = find_traps(os.fsencode(shadow.work_tree))
+    if traps:
+        kept = before or Snapshot()
+        return Snapshot(
+            entries=kept.entries, loose=kept.loose, tree=kept.tree, problems=(trap_risk(traps),)
+        )
     try:
         staged = stage_everything(shadow, deadline, also)
         loose.update(staged.loose)

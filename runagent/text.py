@@ -12,7 +12,9 @@ from typing import Final
 
 _SEQUENCES: Final = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]"  # colours, cursor
-    r"|[\x1b\x9d]\]?[^\x07\x1b\x9c]{0,4000}?(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
+    # Titles, links, clipboard. The next opening ends the search for the end of this one: a megabyte
+    # of openings would else be read some thousand times over.
+    r"|[\x1b\x9d]\]?[^\x07\x1b\x9c\x9d]{0,4000}?(?:\x07|\x1b\\|\x9c)"
 )
 # C0 and C1 without tab and newline, then what reorders or hides text: bidi controls and marks,
 # zero-width characters, line and paragraph separators, the byte order mark, tag characters.

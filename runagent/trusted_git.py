@@ -62,7 +62,7 @@ class TrustedGit:
     """Git as the owner of `directory` would run it there, hooks off."""
 
     def __init__(self, directory: str) -> None:
-        self._directory = directory
+        self.directory = directory
 
     def ask(self, *arguments: str) -> Answer:
         """Run one git command and return what it said, whatever its exit code.
@@ -76,7 +76,7 @@ class TrustedGit:
         except ImportError as error:  # GitPython looks for git as it is imported
             raise _git_is_missing() from error
         # -C and not GitPython's working directory: that one falls back to ours when it is denied.
-        argv = ["git", *_SAFE, "-C", self._directory, *arguments]
+        argv = ["git", *_SAFE, "-C", self.directory, *arguments]
         limit = None if sys.platform == "win32" else _COMMAND_TIMEOUT_S
         try:
             code, out, error_text = Git().execute(
@@ -93,7 +93,7 @@ class TrustedGit:
         answer = Answer(code, _text(out), _text(error_text))
         if code < 0 and answer.error.startswith("Timeout:"):
             raise Unavailable(
-                f"git {arguments[0]} did not end within {limit:.0f} s in {self._directory}",
+                f"git {arguments[0]} did not end within {limit:.0f} s in {self.directory}",
                 remedy="look for a disk that hangs, or a pipe below .git, and try again",
             )
         return answer
@@ -106,7 +106,7 @@ class TrustedGit:
         answer = self.ask(*arguments)
         if not answer.ok:
             raise CouldNotCheck(
-                f"git {arguments[0]} failed in {self._directory}: {first_line(answer.error)}",
+                f"git {arguments[0]} failed in {self.directory}: {first_line(answer.error)}",
                 remedy="run the same command there by hand",
             )
         return answer.line
@@ -122,7 +122,7 @@ class TrustedGit:
         if "not a valid ref" in answer.error:
             return ""
         raise CouldNotCheck(
-            f"{ref} cannot be read in {self._directory}: {first_line(answer.error)}",
+            f"{ref} cannot be read in {self.directory}: {first_line(answer.error)}",
             remedy="run git fsck there",
         )
 

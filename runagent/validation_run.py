@@ -12,10 +12,11 @@ import shutil
 from collections.abc import Mapping
 from typing import Final
 
-from contracts.run_agent import CommandState
+from contracts.run_agent import CommandState, Risk
 from runagent.cancellation import run_stoppable
 from runagent.ports import HostPorts
 from runagent.process import EndState, ProcessOutcome, ProcessSpec
+from runagent.tails import keep_tails
 from validation.checks import CheckOutcome, Plan, PlannedCommand, command_state, plan_checks
 
 _ROOT_NAMES_MAX: Final = 20_000
@@ -35,30 +36,42 @@ def plan_validation(
 
 def run_plan(
     plan: Plan, worktree: str, environment: Mapping[str, str], ports: HostPorts
-) -> tuple[CheckOutcome, ...]:
-    """Run the commands of `plan` in order, up to the first that does not pass."""
+) -> tuple[tuple[CheckOutcome, ...], tuple[Risk, ...]]:
+    """Run the commands of `plan` in order, up to the first that does not pass.
+
+    What command N printed is kept on this host as `validation-N.stdout` and `.stderr`; the risks
+    say where that failed.
+    """
     outcomes: list[CheckOutcome] = []
-    for planned in plan.commands:
+    risks: list[Risk] = []
+    for number, planned in enumerate(plan.commands, start=1):
         if ports.cancelled.is_set():
             break
-        outcome = _run_one(planned, worktree, environment, ports)
+        ended = _run_one(planned, worktree, environment, ports)
+        if ended.state is not EndState.NOT_STARTED:
+            risks += keep_tails(ports.runtime_dir, f"validation-{number}", ended)
+        outcome = _told(planned, ended, ports.validation_timeout_s)
         outcomes.append(outcome)
         if outcome.state is not CommandState.PASSED:
             break
-    return tuple(outcomes)
+    return tuple(outcomes), tuple(risks)
+
+
+def never_started(planned: PlannedCommand, why: str) -> CheckOutcome:
+    """Return the outcome of a command that was not run because of `why`."""
+    return CheckOutcome(text=planned.text, state=CommandState.NOT_RUN, why=why)
 
 
 def _run_one(
     planned: PlannedCommand, worktree: str, environment: Mapping[str, str], ports: HostPorts
-) -> CheckOutcome:
+) -> ProcessOutcome:
     spec = ProcessSpec(
         argv=planned.argv or _shell_argv(planned.text, environment),
         cwd=worktree,
         env=environment,
         timeout_s=ports.validation_timeout_s,
     )
-    outcome = run_stoppable(ports.runner, spec, ports.cancelled)
-    return _told(planned, outcome, ports.validation_timeout_s)
+    return run_stoppable(ports.runner, spec, ports.cancelled)
 
 
 def _told(planned: PlannedCommand, outcome: ProcessOutcome, limit_s: float) -> CheckOutcome:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -107,6 +108,17 @@ def prepare_worktree(
         filled = _fill(draft, repository.git, runner, deadline)
         undo.pop_all()
     return filled
+
+
+def stands_in_place(worktree: Worktree) -> bool:
+    """Say whether a real folder stands where the worktree was made. A link there may lead into the
+    main checkout, and whatever is started in it would work on that."""
+    path = worktree.path
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
+    return is_folder and os.path.normcase(os.path.realpath(path)) == os.path.normcase(path)
 
 
 def unlock_worktree(worktree: Worktree) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import stat
 import threading
 from typing import Final, Never
@@ -21,6 +22,7 @@ NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _GIT_LOCK: Final = re.compile(r"'([^'\n]+\.lock)': File exists|could not lock|cannot lock ref")
 _PATIENCE_S: Final = 5.0  # git's own locks are held for milliseconds; a stale one for ever
 _RETRY_S: Final = 0.1
+_ROOM_BYTES: Final = 65_536  # a branch, an index and their folders take a block each
 _POINTER_MAX_BYTES: Final = 65_536
 
 
@@ -95,7 +97,7 @@ def add_worktree(
         if answer.ok:
             return
         if not _GIT_LOCK.search(answer.error) or patience.is_over():
-            _refuse_after(answer, path)
+            _refuse_after(answer, path, git.directory)
         _drop_half_made_branch(git, branch, commit)
         threading.Event().wait(_RETRY_S)
 
@@ -141,6 +143,14 @@ def _refuse_foreign_folder(folder: str) -> None:
         )
 
 
+def _has_no_room(folder: str) -> bool:
+    """Git says "couldn't write" of a ref that a full disk did not take, and not why."""
+    try:
+        return shutil.disk_usage(folder).free < _ROOM_BYTES
+    except OSError:
+        return False
+
+
 def _drop_half_made_branch(git: TrustedGit, branch: str, commit: str) -> None:
     """Git makes the branch before the worktree, and leaves it when the second step fails."""
     ref = f"refs/heads/{branch}"
@@ -148,7 +158,7 @@ def _drop_half_made_branch(git: TrustedGit, branch: str, commit: str) -> None:
         git.ask("update-ref", "-d", ref, commit)
 
 
-def _refuse_after(answer: Answer, path: str) -> Never:
+def _refuse_after(answer: Answer, path: str, repo: str) -> Never:
     text = answer.error
     said = first_line(text)
     lock = _GIT_LOCK.search(text)
@@ -158,7 +168,8 @@ def _refuse_after(answer: Answer, path: str) -> Never:
             f"git is locked: {said}",
             remedy=f"wait for the git process that holds it; if none runs, remove {named}",
         )
-    if "No space left" in text or "quota exceeded" in text:
+    is_full = "No space left" in text or "quota exceeded" in text
+    if is_full or _has_no_room(os.path.dirname(path)) or _has_no_room(repo):
         raise RepositoryRefused(
             f"no worktree could be made: {said}", code="no_space", remedy="make room on the disk"
         )

@@ -32,6 +32,14 @@ _ALWAYS_SUCCEED: Final = frozenset({"true", ":", "echo", "printf", "$true", "rem
 _SETTING_UP: Final = frozenset(
     {"cd", "export", "set", "unset", "source", ".", "ulimit", "umask", "pushd", "shopt", "alias"}
 )
+# Commands whose own exit code hides that of a substitution in their words.
+_IGNORING_PARTS: Final = _ALWAYS_SUCCEED | frozenset(
+    {"[", "[[", "test", "export", "local", "declare", "typeset", "readonly"}
+)
+# Exit codes that are surely no success: a number from 1 to 255, or that of what just failed.
+_FAILING_CODE: Final = re.compile(
+    r"[\"']?(?:0*[1-9][0-9]?|0*1[0-9]{2}|0*2[0-4][0-9]|0*25[0-5]|\$\?)[\"']?"
+)
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _NESTED_MAX: Final = 4
@@ -85,17 +93,40 @@ def _hides_by_itself(step: _Step, nested: int) -> bool:
     if not words:
         return False
     name = _base_name(words[0])
-    if step.then == "&" or name in ("!", "trap") or (name == "set" and "+o" in words):
+    if step.then == "&" or name in ("!", "trap", "coproc") or (name == "set" and "+o" in words):
         return True
     if any(word in ("'", '"', "\\") for word in words):
         return True  # a quote that is never closed: not readable
-    if name in _ALWAYS_SUCCEED:
-        return step.then == "(" or any("$(" in word or "`" in word for word in words)
-    if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[-2]):
-        # A shell inside does not inherit pipefail.
-        inner = _unquoted(words[-1])
-        return nested >= _NESTED_MAX or _masks(inner, pipefail=False, nested=nested + 1)
-    return False
+    if _drops_a_substitution(name, step):
+        return True
+    inner = _inner_script(words)
+    if inner is None:
+        return False
+    # A shell inside does not inherit pipefail.
+    return nested >= _NESTED_MAX or _masks(inner, pipefail=False, nested=nested + 1)
+
+
+def _drops_a_substitution(name: str, step: _Step) -> bool:
+    """`test -z "$(a)"` and `export X=$(a)` end with their own exit code, never with a's; so does
+    every command that is given `<(a)`."""
+    if step.then == "(" and step.words[-1] in ("<", ">"):
+        return True
+    has_one = step.then == "(" or any("$(" in word or "`" in word for word in step.words)
+    return has_one and name in _IGNORING_PARTS
+
+
+def _inner_script(words: tuple[str, ...]) -> str | None:
+    """Return the script that these words hand to a shell, None when there is none. What stands
+    before the shell (`env`, `timeout 5`, an assignment) passes its exit code on."""
+    if _base_name(words[0]) == "eval":
+        return " ".join(_unquoted(word) for word in words[1:])
+    for position, word in enumerate(words):
+        if _base_name(word) not in _SHELLS:
+            continue
+        for option, script in itertools.pairwise(words[position + 1 :]):
+            if re.fullmatch(r"-[a-z]*c", option):
+                return _unquoted(script)
+    return None
 
 
 def _recovers(steps: Sequence[_Step]) -> bool:
@@ -121,7 +152,9 @@ def _fails(step: _Step) -> bool:
 
 
 def _leaves(words: tuple[str, ...]) -> bool:
-    return words[:1] in (("exit",), ("return",)) and words[-1] != "0"
+    if words[:1] not in (("exit",), ("return",)):
+        return False
+    return len(words) == 1 or _FAILING_CODE.fullmatch(words[1]) is not None
 
 
 def _may_be_passed_over(words: tuple[str, ...]) -> bool:

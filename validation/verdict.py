@@ -89,7 +89,9 @@ def judge(
     validation ran and passed, the agent's change is there, and no risk at all was recorded.
     """
     status, reasons = _status(agent, validation)
-    found = _unique([*risks, *_attempt_risks(agent), *reasons, *_change_risks(agent, change)])
+    was_not_seen = any(risk.code in _NOT_SEEN for risk in risks)
+    changes = _change_risks(agent, change, was_not_seen=was_not_seen)
+    found = _unique([*risks, *_attempt_risks(agent), *reasons, *changes])
     clean = (
         status is Status.COMPLETED
         and _passed(validation)
@@ -101,6 +103,8 @@ def judge(
     return Judgement(status=status, risks=found, needs_human_review=not clean)
 
 
+# With one of these, "no changes" would be a claim that nobody checked.
+_NOT_SEEN: Final = frozenset({"evidence_incomplete", "evidence_missing", "could_not_look"})
 _NOT_BY_EXIT_CODE: Final = frozenset({AgentEnd.TIMED_OUT, AgentEnd.ABORTED, AgentEnd.NOT_STARTED})
 # Only on a nonzero exit, or when our own governor refused before a start: the agent's words alone
 # must not choose its status.
@@ -183,16 +187,20 @@ def _attempt_risks(agent: AgentRun) -> list[Risk]:
     return [Risk(code="retried", message=RETRIED)] if agent.attempts > 1 else []
 
 
-def _change_risks(agent: AgentRun, change: AgentChange) -> list[Risk]:
+def _change_risks(agent: AgentRun, change: AgentChange, *, was_not_seen: bool) -> list[Risk]:
     if not goes_on_to_validation(agent):
         return []
     if change.ignored_only:
         message = "the agent changed only files that git ignores"
         return [Risk(code="ignored_only", message=message)]
     if not change.made:
+        if was_not_seen:
+            return []  # nothing was seen because nobody could look: that is told already
         return [Risk(code="no_changes", message=NO_CHANGES)]
     if not change.survives:
-        message = "what the agent changed is no longer there after validation"
+        message = (
+            "what the agent changed is no longer there after validation"
+        )
         return [Risk(code="change_undone", message=message)]
     return []
 

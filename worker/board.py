@@ -10,12 +10,14 @@ import json
 from typing import Any, Final
 
 from redis import Redis
+from redis.exceptions import ResponseError
 from rq.job import Job, JobStatus
 from rq.utils import now as rq_now
 from rq.utils import utcformat
 
 from contracts import limits, naming
 from contracts.clock import Clock
+from dispatch.queue.bounded_reads import is_wrong_type, overwriting
 
 DEAD_LETTERS_MAX: Final = 1_000
 # Long enough for a person with RQ's tools to see how it ended; the result itself stays 7 days.
@@ -42,10 +44,14 @@ class Board:
             **fields,
         }
         key = naming.job_key(job_id)
-        with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.hset(key, mapping=values)
-            pipeline.expire(key, limits.RESULT_TTL_S + limits.JOB_TTL_MAX_S)
-            pipeline.execute()
+
+        def write() -> None:
+            with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.hset(key, mapping=values)
+                pipeline.expire(key, limits.RESULT_TTL_S + limits.JOB_TTL_MAX_S)
+                pipeline.execute()
+
+        overwriting(self._redis, key, write)
 
     def show_rq_started(self, job_id: str, worker: str) -> None:
         """Let RQ's tools see a started job."""
@@ -65,10 +71,15 @@ class Board:
             "reason": reason,
             "at": int(self._clock.wall()),
         }
-        with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.lpush(naming.dead_letters(), json.dumps(letter))
-            pipeline.ltrim(naming.dead_letters(), 0, DEAD_LETTERS_MAX - 1)
-            pipeline.execute()
+        key = naming.dead_letters()
+
+        def write() -> None:
+            with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.lpush(key, json.dumps(letter))
+                pipeline.ltrim(key, 0, DEAD_LETTERS_MAX - 1)
+                pipeline.execute()
+
+        overwriting(self._redis, key, write)
 
     def expire_poison(self, job_id: str) -> None:
         """Let what stands under a refused id go by itself, whatever type it has."""
@@ -77,5 +88,9 @@ class Board:
     def _set_rq(self, job_id: str, values: dict[str, str]) -> None:
         """Set fields of RQ's hash if it is there: an emptied Redis gets no half of one back."""
         key = Job.key_for(job_id)
-        if self._redis.hexists(key, "data"):
-            self._redis.hset(key, mapping=values)
+        try:
+            if self._redis.hexists(key, "data"):
+                self._redis.hset(key, mapping=values)
+        except ResponseError as error:
+            if not is_wrong_type(error):  # what is no hash is nobody's job
+                raise

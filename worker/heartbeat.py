@@ -22,6 +22,9 @@ from contracts import limits, naming
 from contracts.clock import Clock
 from contracts.errors import CouldNotCheck, Unavailable
 from contracts.run_agent import CONTRACT_REVISION
+from dispatch.queue.bounded_reads import overwriting
+from worker.announcer import Say
+from worker.beats import read_beat
 from worker.journal import Journal
 
 LEASE_KIND: Final = "listener"
@@ -38,19 +41,25 @@ class HostState:
     slots: int
     free: Callable[[], int]
     agents: Callable[[], dict[str, str]]
+    instance: str  # of the journal: tells a namesake's beats from ours
 
 
 class Heartbeat:
     """The beats of one listener."""
 
-    def __init__(self, connection: Redis, journal: Journal, state: HostState, clock: Clock) -> None:
+    def __init__(
+        self, connection: Redis, journal: Journal, state: HostState, clock: Clock, say: Say
+    ) -> None:
         self._redis: Any = connection  # redis types every answer as sync or awaitable
         self._journal = journal
         self._state = state
         self._clock = clock
+        self._say = say
+        self._has_namesake = False
 
     def beat(self) -> None:
         """Write one beat. May raise Redis's errors."""
+        self._look_for_a_namesake()
         state, now = self._state, self._clock.wall()
         text = json.dumps(
             {
@@ -63,14 +72,20 @@ class Heartbeat:
                 "pid": os.getpid(),
                 "contractRevision": CONTRACT_REVISION,
                 "version": _version(),
+                "instance": state.instance,
                 "seenAt": int(now),
             }
         )
-        with self._redis.pipeline(transaction=True) as pipeline:
-            pipeline.set(naming.host_key(state.host), text, ex=limits.HEARTBEAT_TTL_S)
-            pipeline.zadd(naming.hosts_index(), {state.host: now})
-            pipeline.zremrangebyscore(naming.hosts_index(), "-inf", now - _INDEX_KEEPS_S)
-            pipeline.execute()
+        index = naming.hosts_index()
+
+        def write() -> None:
+            with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.set(naming.host_key(state.host), text, ex=limits.HEARTBEAT_TTL_S)
+                pipeline.zadd(index, {state.host: now})
+                pipeline.zremrangebyscore(index, "-inf", now - _INDEX_KEEPS_S)
+                pipeline.execute()
+
+        overwriting(self._redis, index, write)
 
     def stop(self) -> None:
         """Take the beat away at an orderly end, so that nobody waits for this host. Best effort."""
@@ -89,6 +104,15 @@ class Heartbeat:
                 pass  # the next beat is 3 s away, and the intake has said that the broker is away
             if self._clock.wait(stop, limits.HEARTBEAT_EVERY_S):
                 return
+
+    def _look_for_a_namesake(self) -> None:
+        """Say once when the last beat under our name was not ours: two machines share the name."""
+        beat = read_beat(self._redis, self._state.host)
+        other = beat.get("instance", self._state.instance) != self._state.instance
+        if other and not self._has_namesake:
+            remedy = "give one of them another name and grant"
+            self._say("another_listener_has_this_name", host=self._state.host, remedy=remedy)
+        self._has_namesake = other
 
 
 def _system() -> str:

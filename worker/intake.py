@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import Final
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
-from contracts import naming
 from contracts.clock import Clock
-from contracts.errors import CouldNotCheck, Unavailable
+from contracts.errors import CouldNotCheck, FleetError, Unavailable
+from dispatch.queue.bounded_reads import is_wrong_type
+from dispatch.queue.link import translation
 from worker.announcer import Say
 from worker.bells import Bells
 from worker.board import Board
@@ -25,6 +26,7 @@ from worker.delivery import Ending
 from worker.entry import RunEnvelope
 from worker.packed_call import Poisoned
 from worker.sealed import SealedJob, SealedWorker
+from worker.taken_entry import TakenEntry
 
 BROKER_AWAY: Final = (RedisError, Unavailable, CouldNotCheck)
 _LISTEN_S: Final = 1.0  # a lost ring costs at most this
@@ -34,28 +36,12 @@ _LONGEST_PAUSE_S: Final = 5.0
 _HOLD_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class TakenEntry:
-    """One taken queue entry; see Delivery."""
+class Look(Enum):
+    """What a look at the queues found."""
 
-    worker: SealedWorker
-    job_id: str
-
-    @property
-    def queue_name(self) -> str:
-        """See Delivery.queue_name."""
-        return self.worker.queue_name
-
-    def settle(self) -> None:
-        """See Delivery.settle."""
-        self.worker.settle(self.job_id)
-
-    def pass_on(self, *, lane: str, ring: bool) -> None:
-        """See Delivery.pass_on."""
-        queue = naming.lane_queue(lane)
-        self.worker.give_back(self.job_id, to=queue)
-        if ring:
-            self.worker.connection.publish(naming.bell_channel(queue), b"1")
+    STARTED = auto()
+    BURIED = auto()  # something that is no job: look again at once
+    NOTHING = auto()
 
 
 class Intake:
@@ -71,7 +57,10 @@ class Intake:
         board: Board,
         clock: Clock,
         say: Say,
+        broker: str = "its address",
     ) -> None:
+        """`broker` is its URL as it may be shown."""
+        self._broker = broker
         self._workers = list(workers)
         self._entry = entry
         self._slots = threading.Semaphore(slots)
@@ -84,6 +73,7 @@ class Intake:
         self._in_flight: set[tuple[str, str]] = set()
         self._threads: set[threading.Thread] = set()
         self._passed_on: set[str] = set()
+        self._postponed: set[str] = set()
         self._held_until: dict[str, float] = {}
         self._left_over = (
             True  # entries that were taken and not settled: by a crash, or a broken link
@@ -99,13 +89,14 @@ class Intake:
             started = False
             try:
                 self._reclaim()
-                started = self._take_one(stop)
+                looked = self._look(stop)
+                started = looked is Look.STARTED
                 self._back()
-                if not started:
+                if looked is Look.NOTHING:
                     self._bells.wait(_LISTEN_S)
                 pause = _FIRST_PAUSE_S
-            except BROKER_AWAY:
-                self._lost_sight(pause, stop)
+            except BROKER_AWAY as error:
+                self._lost_sight(error, pause, stop)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
             finally:
                 if not started:
@@ -125,8 +116,9 @@ class Intake:
             thread.join(max(0.0, give_up - self._clock.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
-    def _take_one(self, stop: threading.Event) -> bool:
+    def _look(self, stop: threading.Event) -> Look:
         """Look at each queue once, first at the one after the last that had a job."""
+        looked = Look.NOTHING
         for worker in list(self._workers):
             if stop.is_set() or self._is_held(worker):
                 continue
@@ -134,14 +126,15 @@ class Intake:
                 job = worker.take(partial(self._entry_for, worker))
             except Poisoned as poison:
                 self._bury(worker, poison)
+                looked = Look.BURIED
                 continue
             if job is None or self._went_round(worker, job):
                 continue
             self._workers.remove(worker)
             self._workers.append(worker)
             self._start(worker, job)
-            return True
-        return False
+            return Look.STARTED
+        return looked
 
     def _entry_for(self, worker: SealedWorker, job_id: str) -> Callable[[str], Ending]:
         return partial(self._entry, delivery=TakenEntry(worker, job_id))
@@ -161,6 +154,8 @@ class Intake:
                 with self._lock:
                     self._passed_on.add(job.id)
         except BROKER_AWAY as error:
+            with self._lock:
+                self._postponed.add(job.id)
             self._left_over = True
             self._hold(worker)  # a disk that stays full must not make us spin
             self._say("postponed", job=job.id, reason=type(error).__name__)
@@ -184,18 +179,30 @@ class Intake:
                 for job_id in worker.taken():
                     with self._lock:
                         in_flight = (worker.queue_name, job_id) in self._in_flight
+                        postponed = job_id in self._postponed
+                        self._postponed.discard(job_id)
                     if not in_flight:
-                        worker.give_back(job_id, first=True)
+                        # What failed a moment ago goes to the end: it must not block the others.
+                        self._give_back(worker, job_id, first=not postponed)
         except BaseException:
             self._left_over = True
             raise
+
+    def _give_back(self, worker: SealedWorker, job_id: str, *, first: bool) -> None:
+        try:
+            worker.give_back(job_id, first=first)
+        except ResponseError as error:
+            if not is_wrong_type(error):
+                raise
+            self._left_over = True  # the queue is no list now: the job stays ours till it is one
+            self._hold(worker)
 
     def _bury(self, worker: SealedWorker, poison: Poisoned) -> None:
         self._board.bury(worker.queue_name, poison.job_id, poison.reason)
         if poison.job_id:
             self._board.expire_poison(poison.job_id)
             worker.settle(poison.job_id)
-        else:
+        if poison.reason == "queue_unreadable":
             self._hold(worker)
         self._say("buried", queue=worker.queue_name, reason=poison.reason)
 
@@ -205,7 +212,7 @@ class Intake:
             if job.id not in self._passed_on:
                 return False
             self._passed_on.clear()
-        worker.give_back(job.id)
+        self._give_back(worker, job.id, first=False)
         self._hold(worker)
         return True
 
@@ -215,12 +222,13 @@ class Intake:
     def _is_held(self, worker: SealedWorker) -> bool:
         return self._clock.monotonic() < self._held_until.get(worker.queue_name, 0.0)
 
-    def _lost_sight(self, pause: float, stop: threading.Event) -> None:
+    def _lost_sight(self, error: Exception, pause: float, stop: threading.Event) -> None:
         self._left_over = True
         self._bells.close()
         if not self._away:
             self._away = True
-            self._say("broker_away", remedy="start it; this listener keeps trying")
+            known = error if isinstance(error, FleetError) else translation(error, self._broker)
+            self._say("broker_away", reason=known.message, remedy="this listener keeps trying")
         self._clock.wait(stop, pause)
 
     def _back(self) -> None:

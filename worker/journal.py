@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from pathlib import Path
 from typing import Final
@@ -38,6 +39,7 @@ _FORGET_JOBS: Final = """
     DELETE FROM jobs WHERE exp < ?2 AND (published_at < ?1 OR (result IS NULL AND 'refused' =
         (SELECT state FROM transitions WHERE job = jti ORDER BY id DESC LIMIT 1)))
 """
+_FORGOTTEN_FACTS: Final = "SELECT facts FROM jobs WHERE exp < ?2 AND published_at < ?1"
 _FORGET_HISTORY: Final = "DELETE FROM transitions WHERE job NOT IN (SELECT jti FROM jobs)"
 
 
@@ -80,11 +82,12 @@ class Journal:
                 return earlier
             if job.iat is not None and job.iat < _number(database, "epoch"):
                 raise EnvelopeRefused("issued before this host's journal", code="before_epoch")
+            facts = dict(job.facts) if job.iat is None else {**job.facts, "iat": str(job.iat)}
             columns = (job.jti, job.iss, job.kind, job.lane, job.aud, job.job_sha256, job.exp)
             database.execute(
                 "INSERT INTO jobs (jti, iss, kind, lane, aud, job_sha256, exp, claimed_at, owner,"
                 " facts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*columns, now, self._owner, json.dumps(dict(job.facts))),
+                (*columns, now, self._owner, json.dumps(facts)),
             )
             self._add(database, job.jti, 0, JobState.CLAIMED, "")
             _set_number(database, "claims", _number(database, "claims") + 1)
@@ -177,15 +180,28 @@ class Journal:
         with self._file.reading() as database:
             return _number(database, "epoch")
 
+    def instance(self) -> str:
+        """Return what tells this journal from every other one, of a namesake's machine too."""
+        with self._file.writing() as database:
+            query = "INSERT OR IGNORE INTO meta (key, value) VALUES ('instance', ?)"
+            database.execute(query, (secrets.token_hex(8),))
+            row = database.execute("SELECT value FROM meta WHERE key = 'instance'").fetchone()
+        return str(row["value"])
+
     def prune(self) -> int:
         """Forget delivered jobs that nobody may ask for any more; return how many.
 
         A job goes when its result's seven days are over and its envelope has expired for good:
-        from then on the check of the claims alone refuses a replay.
+        from then on the check of the claims alone refuses a replay. Should the clock have been
+        wrong, and go back, the journal's epoch refuses it: nothing as old as that is taken again.
         """
         now = self._clock.wall()
         bounds = (now - limits.RESULT_TTL_S, int(now - 2 * limits.SKEW_S))
         with self._file.writing() as database:
+            rows = database.execute(_FORGOTTEN_FACTS, bounds).fetchall()
+            issued = [int(json.loads(row["facts"]).get("iat", 0)) for row in rows]
+            epoch = max([_number(database, "epoch"), *(moment + 1.0 for moment in issued)])
+            _set_number(database, "epoch", epoch)
             forgotten = database.execute(_FORGET_JOBS, bounds).rowcount
             database.execute(_FORGET_HISTORY)
         return forgotten

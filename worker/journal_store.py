@@ -16,16 +16,11 @@ from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Unavailable
 from dispatch.private_files import make_private_folder
+from dispatch.sqlite_wal import primary_code, switch_to_wal
 from worker.journal_schema import migrate
 
 # Writers of one machine hold the file for milliseconds; who waits this long stands behind a fault.
 BUSY_TIMEOUT_S: Final = 15.0
-_SWITCH_ATTEMPTS: Final = 200
-_SWITCH_PAUSE_S: Final = 0.05
-
-_PRIMARY_CODE: Final = (
-    0xFF  # an extended result code of SQLite carries the primary one in its low byte
-)
 _UNSOUND: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _REMEDIES: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free space on the disk of the state folder"),
@@ -101,30 +96,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     connection.row_factory = sqlite3.Row
     try:
-        _switch_to_wal(connection)
+        switch_to_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch to WAL. The switch itself ignores the busy timeout when processes race for it."""
-    pause = threading.Event()
-    for attempt in range(_SWITCH_ATTEMPTS):
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or attempt == _SWITCH_ATTEMPTS - 1:
-                raise
-            pause.wait(_SWITCH_PAUSE_S)
-
-
-def _code(error: sqlite3.Error) -> int:
-    code = getattr(error, "sqlite_errorcode", None)
-    return code & _PRIMARY_CODE if isinstance(code, int) else 0
 
 
 @contextlib.contextmanager
@@ -134,12 +111,12 @@ def _translated(path: Path) -> Iterator[None]:
     except FleetError:
         raise
     except sqlite3.DatabaseError as error:
-        if _code(error) in _UNSOUND:
+        if primary_code(error) in _UNSOUND:
             raise CouldNotCheck(
                 f"the journal {path} is damaged",
                 remedy="move it aside; jobs issued before the new one are then refused",
             ) from error
-        what, remedy = _REMEDIES.get(_code(error), _OTHER_FAULT)
+        what, remedy = _REMEDIES.get(primary_code(error), _OTHER_FAULT)
         raise Unavailable(f"the journal {path} cannot be used: {what}", remedy=remedy) from error
     except OSError as error:
         raise Unavailable(

@@ -24,7 +24,8 @@ from worker.announcer import Say
 from worker.bells import Bells
 from worker.board import Board
 from worker.broker_connection import connect_listener
-from worker.entry import EntryPorts, RunEnvelope
+from worker.entry import RunEnvelope
+from worker.entry_ports import EntryPorts
 from worker.heartbeat import LEASE_KIND, LEASE_S, Heartbeat, HostState
 from worker.intake import Intake
 from worker.journal import Journal
@@ -71,6 +72,7 @@ class Listener:
         self._queue = FleetQueue(connection, settings.redis_url, clock)
         self._journal = Journal(settings.journal_file, clock, witness=settings.witness_file)
         self._take_lease()
+        instance = self._journal.instance()
         board = Board(connection, settings.host, clock)
         self._outbox = Outbox(self._journal, self._queue, board, keyring, clock, say)
         other_limits_s = float(settings.validation_timeout_s + settings.worktree_timeout_s)
@@ -81,7 +83,7 @@ class Listener:
                 policy=policy,
                 keyring=keyring,
                 journal=self._journal,
-                lanes=LaneClaims(connection, settings.host, clock),
+                lanes=LaneClaims(connection, settings.host, clock, instance=instance),
                 board=board,
                 outbox=self._outbox,
                 runs=self._runs,
@@ -103,6 +105,7 @@ class Listener:
             board=board,
             clock=clock,
             say=say,
+            broker=masked_url(settings.redis_url),
         )
         self._probes = Probes(runner, settings.presets, environment, folder=settings.state_dir)
         state = HostState(
@@ -111,8 +114,9 @@ class Listener:
             slots=settings.concurrency,
             free=self._intake.free,
             agents=self._probes.found,
+            instance=instance,
         )
-        self._heartbeat = Heartbeat(connection, self._journal, state, clock)
+        self._heartbeat = Heartbeat(connection, self._journal, state, clock, say)
 
     def run(self) -> None:
         """Serve until a signal, or `request_stop`, ends it; return when it has ended in order."""
@@ -156,7 +160,9 @@ class Listener:
             signal.signal(number, handle)
 
     def _drain(self) -> None:
-        self._say("draining", running=self._runs.count())
+        running = self._runs.count()
+        hint = {"remedy": "they may finish; a second signal stops them"} if running else {}
+        self._say("draining", running=running, **hint)
         while not self._intake.join(_JOIN_S):
             if self._force.is_set():
                 self._say("stopping", running=self._runs.count())

@@ -115,6 +115,11 @@ class Outbox:
                 self._clock.wait(stop, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
+    @property
+    def is_closed(self) -> bool:
+        """Say whether no disk is waited for any more."""
+        return self._closed.is_set()
+
     def close(self) -> None:
         """Wait for no disk any more."""
         self._closed.set()

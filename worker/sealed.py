@@ -20,6 +20,7 @@ from rq.worker import BaseWorker
 
 from contracts import limits, naming
 from contracts.ids import is_job_id
+from dispatch.queue.bounded_reads import is_wrong_type, read_items
 from worker.packed_call import Poisoned, inflate, read_call
 
 Entry: TypeAlias = Callable[[str], object]
@@ -39,7 +40,22 @@ local size = redis.call('HSTRLEN', KEYS[1], 'data')
 if size > tonumber(ARGV[1]) then return size end
 return redis.call('HGET', KEYS[1], 'data')
 """
+# The push comes first: when it fails, the id still stands in the list of taken ones. What was just
+# taken stands at the end of that list, what is left over at its head: nobody searches a long one.
+_GIVE_BACK: Final = """
+redis.call(ARGV[2], KEYS[2], ARGV[1])
+return redis.call('LREM', KEYS[1], ARGV[2] == 'LPUSH' and 1 or -1, ARGV[1])
+"""
+_DROP_BAD: Final = """
+local bad = {}
+for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, 999)) do
+    if not string.match(id, '^[a-z0-9]+$') or #id > tonumber(ARGV[1]) then bad[#bad + 1] = id end
+end
+for _, id in ipairs(bad) do redis.call('LREM', KEYS[1], 1, id) end
+return #bad
+"""
 _ID_MAX_BYTES: Final = 64
+_TAKEN_MAX: Final = 1_000  # a host takes 64 at a time at most
 
 
 class SealedJob(Job):
@@ -121,13 +137,15 @@ class SealedWorker(BaseWorker):
         try:
             moved = self._script(_TAKE, [self.queue_key, self.taken_key], _ID_MAX_BYTES)
         except ResponseError as error:
+            if is_wrong_type(error) and self.connection.type(self.taken_key) != b"list":
+                self.connection.unlink(self.taken_key)  # no list: nothing of ours is in it
             raise _poisoned(error, "queue_unreadable") from error
         if moved is None:
             return None
         job_id = _checked_id(moved)
         if job_id is None:
             if isinstance(moved, bytes):
-                self.connection.lrem(self.taken_key, 1, cast("str", moved))
+                self.connection.lrem(self.taken_key, -1, cast("str", moved))
             raise Poisoned("bad_id")
         job = SealedJob(job_id, connection=self.connection, serializer=_serializer())
         job.restore({b"data": self._read(job_id)})
@@ -136,23 +154,27 @@ class SealedWorker(BaseWorker):
 
     def settle(self, job_id: str) -> None:
         """Forget that `job_id` was taken: from here on the journal, or somebody else, has it."""
-        self.connection.lrem(self.taken_key, 1, job_id)
+        self.connection.lrem(self.taken_key, -1, job_id)
 
     def give_back(self, job_id: str, *, to: str | None = None, first: bool = False) -> None:
         """Put a taken job back into this queue, or into the queue named `to`, in one step."""
         target = self.queue_key if to is None else naming.rq_list(to)
-        with self.connection.pipeline(transaction=True) as pipeline:
-            pipeline.lrem(self.taken_key, 1, job_id)
-            if first:
-                pipeline.lpush(target, job_id)
-            else:
-                pipeline.rpush(target, job_id)
-            pipeline.execute()
+        push = "LPUSH" if first else "RPUSH"
+        self.connection.eval(_GIVE_BACK, 2, self.taken_key, target, job_id, push)
 
     def taken(self) -> list[str]:
-        """Return the ids in this host's list of taken ones, oldest first, bad ones left out."""
-        entries = cast("list[bytes]", self.connection.lrange(self.taken_key, 0, -1))
-        return [job_id for entry in entries if (job_id := _checked_id(entry)) is not None]
+        """Return the ids in this host's list of taken ones, oldest first; bad ones are dropped."""
+        try:
+            self.connection.eval(_DROP_BAD, 1, self.taken_key, str(_ID_MAX_BYTES))
+        except ResponseError as error:
+            if not is_wrong_type(error):
+                raise
+            self.connection.unlink(self.taken_key)
+        return [
+            text
+            for text in read_items(self.connection, self.taken_key, _TAKEN_MAX)
+            if is_job_id(text)
+        ]
 
     def execute_job(self, job: Job, queue: Queue) -> None:  # noqa: ARG002 - RQ's signature
         """Perform a job that `take` returned; every other is refused with Poisoned."""
@@ -197,7 +219,7 @@ class SealedWorker(BaseWorker):
 def _poisoned(error: ResponseError, reason: str, job_id: str = "") -> Exception:
     """Return what to raise: a key of another type is poison, every other answer is Redis's own
     trouble (no permission, no memory) and says nothing about the job."""
-    return Poisoned(reason, job_id) if "WRONGTYPE" in str(error) else error
+    return Poisoned(reason, job_id) if is_wrong_type(error) else error
 
 
 def _serializer() -> Any:

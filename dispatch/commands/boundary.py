@@ -6,13 +6,15 @@ catches Exception; a traceback is shown to nobody who did not ask for it, since 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import json
 import os
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 import click
 
@@ -20,6 +22,7 @@ from contracts.errors import ExitCode, FleetError, InvalidRequest, Refused
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_LOST_OUTPUT: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF, errno.EFBIG})
 
 
 def boundary(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -36,24 +39,44 @@ def boundary(function: Callable[_P, _T]) -> Callable[_P, _T]:
             answer = function(*args, **kwargs)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
-        except FleetError as error:
-            show_error(error, as_json=as_json)
-            raise SystemExit(int(error.exit_code)) from error
-        except KeyboardInterrupt as error:
-            _say("interrupted", {"kind": "interrupted", "message": "interrupted"}, as_json=as_json)
-            raise SystemExit(int(ExitCode.FAILED)) from error
-        except BrokenPipeError as error:  # whoever read us went away: nothing more to say
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(int(ExitCode.FAILED)) from error
-        except Exception as error:
-            apologise(error, as_json=as_json)
-            raise SystemExit(int(ExitCode.BUG)) from error
+        except (Exception, KeyboardInterrupt) as error:
+            raise SystemExit(int(tell_end(error, as_json=as_json))) from error
         code: object = answer
         if isinstance(code, int) and not isinstance(code, bool) and code != 0:
             raise SystemExit(int(code))
         return answer
 
     return guarded
+
+
+def tell_end(error: BaseException, *, as_json: bool) -> ExitCode:
+    """Say what ended a verb, and return the exit code for it."""
+    if isinstance(error, FleetError):
+        show_error(error, as_json=as_json)
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        _say("interrupted", {"kind": "interrupted", "message": "interrupted"}, as_json=as_json)
+        return ExitCode.FAILED
+    if isinstance(error, OSError) and is_lost_output(error):
+        give_up_output(error)
+        return ExitCode.FAILED
+    apologise(error, as_json=as_json)
+    return ExitCode.BUG
+
+
+def is_lost_output(error: OSError) -> bool:
+    """Say whether `error` comes from our standard output: the reader went away, the disk under it
+    is full. What concerns a file of ours names it and was translated long before."""
+    return error.filename is None and error.errno in _LOST_OUTPUT
+
+
+def give_up_output(error: OSError) -> None:
+    """Say on stderr that stdout takes no more, unless its reader just went away."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not isinstance(error, BrokenPipeError):
+        with contextlib.suppress(OSError):
+            click.echo(f"error: cannot write to standard output: {error.strerror}", err=True)
 
 
 def error_document(error: FleetError) -> dict[str, Any]:
@@ -82,10 +105,13 @@ def show_error(error: FleetError, *, as_json: bool) -> None:
 def _say(text: str, document: dict[str, Any], *, as_json: bool) -> None:
     click.echo(f"error: {text}", err=True)
     if as_json:
-        click.echo(json.dumps({"error": document}))
+        try:
+            click.echo(json.dumps({"error": document}))
+        except OSError as error:
+            give_up_output(error)
 
 
-def apologise(error: Exception, *, as_json: bool) -> None:
+def apologise(error: BaseException, *, as_json: bool) -> None:
     """Say that we made a mistake, without what it was about; a traceback only on demand."""
     from dispatch.settings import wants_traceback
 

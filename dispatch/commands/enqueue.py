@@ -15,7 +15,7 @@ from contracts.strict_json import JsonValue, parse_strict_object
 from dispatch.client import FleetClient, JobHandle
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
-from dispatch.commands.waiting import Waited, tell_waited, wait_all, waited_row
+from dispatch.commands.waiting import Seconds, Waited, tell_waited, wait_all, waited_row
 from dispatch.results import worst_exit_code
 from dispatch.settings import load_settings
 
@@ -28,15 +28,13 @@ Example:
 
 
 @click.command(epilog=_EXAMPLE)
-@click.option("--lane", required=True, metavar="NAME", help="The lane; required.")
-@click.option("--payload-file", required=True, metavar="FILE", help="The job's JSON; - for stdin.")
+@click.option("--lane", required=True, metavar="NAME", help="Its lane.")
+@click.option("--payload-file", required=True, metavar="FILE", help="Its JSON; - for stdin.")
 @click.option("--kind", default=KIND, show_default=True, help="The kind of job.")
 @click.option(
     "--targets", metavar="A,B", default=None, help="One job for each host; default: the first free."
 )
-@click.option(
-    "--wait", "wait_s", metavar="S", type=click.FloatRange(min=0), help="Wait for the results."
-)
+@click.option("--wait", "wait_s", metavar="S", type=Seconds(), help="Wait for the results.")
 @click.option(
     "--ttl",
     "ttl_s",

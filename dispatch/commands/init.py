@@ -59,7 +59,7 @@ def command(
 
     Running it again changes nothing.
     """
-    wanted = tuple(item.strip() for item in lanes.split(",")) if lanes is not None else None
+    wanted = None if lanes is None else _read_lanes(lanes)
     flags = {"sender.name": sender, "host.name": host, "host.lanes": wanted}
     settings = load_settings(flags=flags)
     _refuse_contradictions(flags, roots, settings)
@@ -124,8 +124,15 @@ def _is_accepted(settings: Settings, lanes: Sequence[str], clock: Clock) -> bool
     )
 
 
+def _read_lanes(text: str) -> tuple[str, ...]:
+    names = tuple(item.strip() for item in text.split(","))
+    if len(set(names)) != len(names):
+        raise InvalidRequest([Problem("--lanes", "names a lane twice", "each lane once: A,B")])
+    return names
+
+
 def _lanes(settings: Settings) -> tuple[str, ...]:
-    return settings.host.lanes or (DEFAULT_LANE,)
+    return tuple(dict.fromkeys(settings.host.lanes)) or (DEFAULT_LANE,)
 
 
 def _refuse_contradictions(flags: dict[str, Any], roots: Sequence[str], settings: Settings) -> None:
@@ -171,7 +178,8 @@ def _tell(document: dict[str, Any], agents: dict[str, str]) -> None:
         click.echo(f"made: {', '.join(document['made'])}")
     else:
         click.echo("everything is there already; nothing was changed")
-    click.echo(f"sender {document['sender']}, host {document['host']}, lanes {document['lanes']}")
+    lanes = ", ".join(document["lanes"])
+    click.echo(f"sender {document['sender']}, host {document['host']}, lanes {lanes}")
     click.echo(f"settings {document['configFile']}")
     click.echo(f"policy   {document['policyFile']}")
     click.echo(f"agents   {agent_words(agents)}")
@@ -180,7 +188,8 @@ def _tell(document: dict[str, Any], agents: dict[str, str]) -> None:
             "no repository may be used by jobs yet: name the folders that hold yours in repo_roots "
             f'in {document["policyFile"]}, for example repo_roots = ["/home/me/src"]'
         )
-    click.echo(f"next: fleet-dispatch broker, then fleet-dispatch listen --lane {_first(document)}")
+    click.echo("next: fleet-dispatch broker, and in another terminal")
+    click.echo(f"      fleet-dispatch listen --lane {_first(document)}")
 
 
 def _first(document: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,15 +108,17 @@ def accept(*, file: str, host: str | None, roots: tuple[str, ...], as_json: bool
         raise InvalidRequest([Problem("--repo-root", f"{path} exists", "add repo_roots there")])
     taken = accept_grant(settings.places.keys_dir, data, name, file=file, clock=SystemClock())
     made = _write_missing(settings, taken, roots)
-    document = {**_grant_row(taken), "made": made, "notes": _notes(settings, taken)}
+    notes = _notes(settings, taken, made, roots)
+    document = {**_grant_row(taken), "made": made, "notes": notes}
     if as_json:
         print_document(document)
         return
     click.echo(f"accepted keys of {taken.iss} for host {taken.host}, lanes {','.join(taken.lanes)}")
     for written in made:
         click.echo(f"wrote {written}")
-    for note in _notes(settings, taken):
+    for note in notes:
         click.echo(f"note: {note}")
+    click.echo(f"next: fleet-dispatch listen --lane {taken.lanes[0]}")
 
 
 @command.command("list", epilog="\b\nExample:\n  fleet-dispatch keys list --json\n")
@@ -199,11 +202,17 @@ def _write_missing(settings: Settings, taken: Grant, roots: tuple[str, ...]) -> 
     return made
 
 
-def _notes(settings: Settings, taken: Grant) -> list[str]:
+def _notes(
+    settings: Settings, taken: Grant, made: Sequence[str], roots: Sequence[str]
+) -> list[str]:
     policy = settings.places.policy_file
     notes = [
         f"what {taken.iss} may have run here stands in {policy}: sections, repo_roots, validate"
     ]
+    if str(policy) in made:
+        notes.append('a job with a validateCommand is refused until validate = "any" stands there')
+        if not roots:
+            notes.append("every job is refused until repo_roots there names a folder")
     if settings.host.lanes and not set(taken.lanes) & set(settings.host.lanes):
         notes.append(
             f"this host serves {','.join(settings.host.lanes)}, and the grant is for other lanes"

@@ -11,7 +11,7 @@ from contracts.ids import checked_job_id
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
-from dispatch.commands.waiting import tell_waited, wait_all, waited_row
+from dispatch.commands.waiting import Seconds, tell_waited, wait_all, waited_row
 from dispatch.results import worst_exit_code
 from dispatch.settings import load_settings
 
@@ -27,7 +27,7 @@ Example:
     "--timeout",
     "timeout_s",
     metavar="S",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     help="Seconds for all together; default: no limit.",
 )
 @redis_option

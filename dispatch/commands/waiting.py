@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from contracts.clock import SystemClock
-from contracts.errors import ExitCode, FleetError
+from contracts.errors import ExitCode, FleetError, Interrupted
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import error_document
 from dispatch.plain_text import plain
@@ -33,8 +34,25 @@ class Waited:
         return ExitCode.BUG if self.error is None else self.error.exit_code
 
 
+class Seconds(click.FloatRange):
+    """A span of time on the command line: a number from 0, and a finite one."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds; click says what is wrong."""
+        seconds = super().convert(value, param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return seconds
+
+
 def wait_all(client: FleetClient, job_ids: Sequence[str], timeout_s: float | None) -> list[Waited]:
-    """Wait for each of `job_ids`, `timeout_s` seconds for all together; None waits for ever."""
+    """Wait for each of `job_ids`, `timeout_s` seconds for all together; None waits for ever.
+
+    Raises Interrupted when a person ends the wait; the jobs go on.
+    """
     clock = SystemClock()
     give_up = None if timeout_s is None else clock.monotonic() + timeout_s
     waited: list[Waited] = []
@@ -44,6 +62,11 @@ def wait_all(client: FleetClient, job_ids: Sequence[str], timeout_s: float | Non
             waited.append(Waited(job_id=job_id, result=client.wait(job_id, left)))
         except FleetError as error:
             waited.append(Waited(job_id=job_id, error=error))
+        except KeyboardInterrupt as error:
+            raise Interrupted(
+                "interrupted: nobody waits any more, but the job goes on",
+                remedy=f"fleet-dispatch wait {' '.join(job_ids)}",
+            ) from error
     return waited
 
 
@@ -67,9 +90,24 @@ def tell_waited(waited: Sequence[Waited]) -> None:
             result = item.result
             summary = plain(result.run.summary, max_chars=200)
             click.echo(f"{item.job_id}  {result.host}  {result.status.value}  {summary}")
+            _tell_where(result)
             tell_alarms(result)
         if item.error is not None:
-            click.echo(f"error: {item.job_id}: {item.error}", err=True)
+            text = str(item.error)
+            named = text if item.job_id in text else f"{item.job_id}: {text}"
+            click.echo(f"error: {named}", err=True)
+
+
+def _tell_where(result: JobResult) -> None:
+    """Say on stderr where the work stands, and whether somebody has to look at it."""
+    if result.run.worktreePath:
+        place = plain(result.run.worktreePath, max_chars=4_096)
+        review = "needs review; " if result.run.needs_human_review else ""
+        click.echo(
+            f"note: {result.job_id}: {review}the work is in {place} on {result.host} "
+            f"(all of it: fleet-dispatch result {result.job_id})",
+            err=True,
+        )
 
 
 def tell_alarms(result: JobResult) -> None:

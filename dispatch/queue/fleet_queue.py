@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from redis.exceptions import WatchError
+from redis.exceptions import ResponseError, WatchError
 
 from contracts import limits, naming
 from contracts.clock import Clock
 from contracts.errors import Unavailable
 from contracts.ids import checked_job_id
 from dispatch.queue.board import SHOWN_TTL_S, Board
+from dispatch.queue.bounded_reads import is_wrong_type
 from dispatch.queue.link import connect, translated
 from dispatch.queue.result_store import ResultStore
 
@@ -87,15 +88,23 @@ class FleetQueue(ResultStore, Board):
             self.connection.publish(naming.bell_channel(queue_name), b"1")
 
     def _push_watched(self, pipe: Any, jobs: Sequence[Outgoing]) -> list[Pushed]:
+        queues = [naming.rq_list(job.queue_name) for job in jobs]
         keys = [naming.job_key(job.job_id) for job in jobs]
         keys += [naming.result_key(job.job_id) for job in jobs]
         pipe.watch(*keys)
         found = [self._found(pipe, job) for job in jobs]
+        if any(pipe.type(queue) not in (b"list", b"none") for queue in queues):
+            raise ResponseError("WRONGTYPE of a queue")
         pipe.multi()
-        for job, state in zip(jobs, found, strict=True):
-            if state is Pushed.QUEUED:
-                self._write_job(pipe, job)
-        pipe.execute()
+        new = [job for job, state in zip(jobs, found, strict=True) if state is Pushed.QUEUED]
+        pushes = [self._write_job(pipe, job) for job in new]
+        # A transaction is not undone when one of its commands fails. Where the job is only listed
+        # for people, another type is not our business; a queue that just became one is.
+        answers = pipe.execute(raise_on_error=False)
+        failed = [item for item in answers if isinstance(item, Exception)]
+        if not all(map(is_wrong_type, failed)) or any(answers[i] in failed for i in pushes):
+            self.connection.unlink(*keys[: len(jobs)])
+            raise failed[0]
         return found
 
     def _found(self, pipe: Any, job: Outgoing) -> Pushed:
@@ -103,7 +112,8 @@ class FleetQueue(ResultStore, Board):
             return Pushed.FINISHED
         return Pushed.ALREADY_THERE if pipe.exists(naming.job_key(job.job_id)) else Pushed.QUEUED
 
-    def _write_job(self, pipe: Any, job: Outgoing) -> None:
+    def _write_job(self, pipe: Any, job: Outgoing) -> int:
+        """Add the commands of one job and return the place of the one that queues it."""
         from rq.job import (  # loaded here: rq is slow to import, and only a push needs it
             Job,
             JobStatus,
@@ -124,12 +134,15 @@ class FleetQueue(ResultStore, Board):
             timeout=-1,  # RQ's own deadline is off: ours is inside the signature
             result_ttl=_RQ_RESULT_TTL_S,
         )
+        pipe.delete(rq_job.key)  # whatever somebody left there
         rq_job.save(pipeline=pipe)
         pipe.expire(rq_job.key, _STORED_JOB_TTL_S)
         pipe.sadd(Queue.redis_queues_keys, naming.rq_list(job.queue_name))
+        push = len(pipe)
         pipe.rpush(naming.rq_list(job.queue_name), job.job_id)
         pipe.hset(naming.job_key(job.job_id), mapping={"jti": job.job_id, **job.shown})
         pipe.expire(naming.job_key(job.job_id), SHOWN_TTL_S)
         pipe.zadd(naming.jobs_index(), {job.job_id: now})
         pipe.zremrangebyscore(naming.jobs_index(), "-inf", now - SHOWN_TTL_S)
         pipe.publish(naming.bell_channel(job.queue_name), b"1")
+        return push

@@ -43,7 +43,12 @@ def connect(url: str) -> redis.Redis:
         socket_connect_timeout=CONNECT_TIMEOUT_S,
         socket_timeout=ANSWER_TIMEOUT_S,
         health_check_interval=_HEALTH_CHECK_S,
-        retry=Retry(ExponentialBackoff(cap=_BACKOFF_CAP_S, base=_BACKOFF_BASE_S), _RETRIES),
+        # A connection that broke is made again; a broker that hangs hangs at the next try, too.
+        retry=Retry(
+            ExponentialBackoff(cap=_BACKOFF_CAP_S, base=_BACKOFF_BASE_S),
+            _RETRIES,
+            supported_errors=(exceptions.ConnectionError,),
+        ),
         client_name="fleet-dispatch",
         decode_responses=False,
     )
@@ -55,10 +60,11 @@ def translated(url: str) -> Iterator[None]:
     try:
         yield
     except (exceptions.RedisError, OSError) as error:
-        raise _translation(error, masked_url(url)) from error
+        raise translation(error, masked_url(url)) from error
 
 
-def _translation(error: Exception, url: str) -> FleetError:
+def translation(error: Exception, url: str) -> FleetError:
+    """Return what `error` of redis-py means, in our words; `url` is shown as it is."""
     if isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
         return Unavailable(
             f"the broker at {url} does not accept our password or role",
@@ -67,7 +73,7 @@ def _translation(error: Exception, url: str) -> FleetError:
     if isinstance(error, exceptions.OutOfMemoryError):
         return Unavailable(
             f"the broker at {url} is full (maxmemory) and takes nothing new",
-            remedy="raise its maxmemory, or wait for the queue to drain; nothing was written",
+            remedy="raise its maxmemory, or remove what does not belong there; nothing was written",
         )
     if isinstance(error, exceptions.ReadOnlyError):
         return Unavailable(f"the broker at {url} is a read-only replica", remedy="name the primary")

@@ -88,7 +88,7 @@ class ResultStore(BrokerLink):
                 left = RECHECK_S if give_up is None else give_up - self._clock.monotonic()
                 if left <= 0:
                     raise away or WaitTimedOut(
-                        f"no result of {job_id} within {timeout_s:g} s",
+                        f"no result of {job_id} within {round(timeout_s or 0.0, 1):g} s",
                         remedy=f"fleet-dispatch wait {job_id}",
                     )
                 try:

@@ -15,6 +15,10 @@ from contracts.run_agent import AgentName
 from runagent.agents import fields, phrases
 from runagent.agents.protocol import AgentPreset, Place
 
+# Recorded: end_turn, and cancelled, which is told as a denial. What else ends a turn (max_tokens,
+# max_turn_requests, refusal in the protocol that grok speaks) ends it before the work is done.
+_GOOD_ENDS: Final = frozenset({"", "end_turn", "cancelled"})
+
 
 class Grok:
     """See Agent."""
@@ -86,7 +90,8 @@ def _read_end(data: dict[str, Any]) -> list[Event]:
         # Headless, nobody can press cancel: this is the CLI denying a tool. The words of the
         # failed tool call say so too, but a tool can print those.
         events.append(Event(kind=EventKind.PERMISSION, data={"denied": True}))
-    events.append(Event(kind=EventKind.RESULT, data={"isError": False, "code": reason}))
+    failed = reason not in _GOOD_ENDS
+    events.append(Event(kind=EventKind.RESULT, data={"isError": failed, "code": reason}))
     return events
 
 

@@ -20,6 +20,8 @@ _SECRETS = st.text("abcdefghijklmnopqrstuvwxyzABC0123456789-_~!$&'()*+,;=%:", mi
         "redis://:pw@[::1]:7000",
         "unix:///run/valkey.sock",
         "redis://localhost",
+        "redis://localhost?db=2&password=x",
+        "rediss://localhost?ssl_ca_certs=/etc/ca.pem&ssl_cert_reqs=required",
     ],
 )
 def test_a_brokers_url_is_accepted(url: str) -> None:
@@ -38,6 +40,12 @@ def test_a_brokers_url_is_accepted(url: str) -> None:
         "redis://[::1",
         "redis://host/notanumber",
         "unix://",
+        "redis://a..b/0",
+        "redis://host?db=x",
+        "redis://host/0?foo=bar",
+        "redis://host/0?socket_timeout=abc",
+        "redis://host/0?decode_responses=true",
+        "redis://host/0?ssl_ca_certs=/etc/ca.pem",
     ],
 )
 def test_what_is_no_brokers_url_is_refused_without_repeating_it(url: str) -> None:
@@ -55,6 +63,7 @@ def test_what_is_no_brokers_url_is_refused_without_repeating_it(url: str) -> Non
         ("rediss://bob:hunter2@host/0", "rediss://bob:***@host/0"),
         ("redis://bob@host/0", "redis://bob@host/0"),
         ("redis://host/0?password=hunter2&db=1", "redis://host/0?password=***&db=1"),
+        ("unix:///run/v.sock", "unix:///run/v.sock"),
         ("unix://bob:hunter2@/run/v.sock", "unix://bob:***@/run/v.sock"),
     ],
 )

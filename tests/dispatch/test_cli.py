@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -187,3 +189,28 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     reader.stdout.close()
     _, err = reader.communicate(timeout=60)
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["config", "show", "--json"], ["keys", "list", "--json"], ["--help"], ["nothing", "--json"]],
+    ids=" ".join,
+)
+def test_an_output_that_takes_no_more_is_said_without_a_traceback(
+    words: list[str], tmp_path: Path
+) -> None:
+    program = Path(sys.executable).with_name("fleet-dispatch")
+    environ = {"PATH": os.environ["PATH"], "FLEET_DISPATCH_HOME": str(tmp_path), "USER": "alice"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [program, *words],
+            env=environ,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert "Traceback" not in done.stderr
+    assert "cannot write to standard output" in done.stderr
+    assert done.returncode in (2, 4)

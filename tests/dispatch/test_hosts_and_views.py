@@ -140,7 +140,7 @@ def test_a_job_out_of_time_is_expired_and_one_that_nobody_knows_is_unknown() -> 
     late = SENT.exp + 121
     assert _view({}) == (
         "unknown",
-        "the broker knows nothing of it: it may have lost its data",
+        "the broker knows nothing of it: it never got it, or lost its data",
     )
     assert _view({}, now=late)[0] == "expired"
     assert _view({"state": "queued"}, now=late)[0] == "expired"

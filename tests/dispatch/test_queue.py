@@ -161,9 +161,9 @@ def test_a_key_of_ours_that_holds_something_else_is_could_not_check(
     broker: Broker, queue: FleetQueue
 ) -> None:
     with broker.client() as client:
-        client.set("fd:jobs", "x")
+        client.set("rq:queue:fd.lane.A", "x")
     with pytest.raises(CouldNotCheck, match="something else"):
-        queue.recent_job_ids(5)
+        queue.push("envelope", JOB, "fd.lane.A", {})
 
 
 def test_the_first_result_keeps_its_place_and_others_stand_beside_it(queue: FleetQueue) -> None:

@@ -76,6 +76,16 @@ def test_all_wrong_values_of_a_file_are_named_at_once(tmp_path: Path) -> None:
     assert fields == {"host.concurrency", "host.lanes", "worktree.timeout_s"}
 
 
+def test_a_detector_that_would_detect_nothing_is_named_by_its_place(tmp_path: Path) -> None:
+    good = load_settings(environ=_home(tmp_path, '[validation]\ndetectors = ["pytest", "npm"]\n'))
+    assert good.validation.detectors == ("pytest", "npm")
+    with pytest.raises(InvalidRequest) as refused:
+        load_settings(environ=_home(tmp_path, '[validation]\ndetectors = ["npm", "pytst"]\n'))
+    (problem,) = refused.value.problems
+    assert problem.field == "validation.detectors.1"
+    assert "npm, pytest, cargo, go, make" in problem.message
+
+
 def test_a_bad_value_is_never_repeated(tmp_path: Path) -> None:
     text = '[fleet]\nredis_url = "http://:hunter2@host"\n'
     with pytest.raises(InvalidRequest) as refused:

@@ -183,6 +183,16 @@ def test_a_wait_that_ends_first_is_exit_3(say: Say, desk: Desk, job_file: str) -
     assert (said.code, job["exitCode"], job["error"]["kind"]) == (3, 3, "wait_timed_out")
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "soon"])
+def test_a_wait_that_is_no_span_of_time_is_exit_2_and_nothing_is_queued(
+    seconds: str, say: Say, desk: Desk, job_file: str
+) -> None:
+    words = ("enqueue", "--lane", "A", "--payload-file", job_file, "--wait", seconds)
+    assert say(*words, environ=desk.environ).code == 2
+    assert desk.queued("fd.lane.A") == []
+    assert say("wait", "a" * 20, "--timeout", seconds, environ=desk.environ).code == 2
+
+
 def test_wait_and_result_show_the_verified_result(say: Say, desk: Desk, job_file: str) -> None:
     (job,) = _enqueue(say, desk, job_file, "--lane", "A")
     job_id = job["jobId"]
@@ -196,6 +206,7 @@ def test_wait_and_result_show_the_verified_result(say: Say, desk: Desk, job_file
     (row,) = json.loads(waited.out)["jobs"]
     assert (row["status"], row["host"], row["alarms"]) == ("approval_required", "PC1", [])
     assert "PC1  approval_required  did it" in say("wait", job_id).out
+    assert "the work is in /home/me/src/app-agents/x on PC1" in say("wait", job_id).err
 
     result = say("result", job_id)
     assert result.code == 6
@@ -308,4 +319,5 @@ def test_an_interrupted_wait_leaves_the_job_ids_and_no_traceback(
     assert first.startswith(job_id)
     assert process.returncode == 4
     assert json.loads(out)["error"]["kind"] == "interrupted"
+    assert f"the job goes on (fleet-dispatch wait {job_id})" in err
     assert "Traceback" not in err

@@ -116,6 +116,24 @@ def test_an_option_that_contradicts_what_is_there_is_an_error(
     assert say("init", "--host", "DESK", "--lanes", "A").code == 0
 
 
+def test_a_lane_named_twice_is_refused_before_anything_is_made(
+    say: Say, alice: dict[str, str]
+) -> None:
+    said = say("init", "--lanes", "A, A", environ=alice)
+    assert said.code == 2
+    assert "--lanes" in said.err
+    assert not Path(alice["FLEET_DISPATCH_HOME"]).exists()
+
+
+def test_init_takes_a_lane_that_the_settings_name_twice_as_one(
+    say: Say, alice: dict[str, str]
+) -> None:
+    assert say("init", environ=alice).code == 0
+    config = Path(alice["FLEET_DISPATCH_HOME"]) / "config.toml"
+    config.write_text(config.read_text().replace('lanes = ["MAIN"]', 'lanes = ["B", "B"]'))
+    assert say("init", environ=alice).code == 0
+
+
 def test_init_grants_anew_when_the_lanes_of_the_settings_changed(
     say: Say, alice: dict[str, str]
 ) -> None:
@@ -161,6 +179,9 @@ def test_a_second_machine_is_granted_and_accepts(
     policy = parse_policy(tomllib.loads(settings.places.policy_file.read_text()))
     rights = policy.of("alice")[1]
     assert (rights.repo_roots, rights.validate_command) == ((str(root),), "none")
+
+    assert 'refused until validate = "any"' in accepted.out
+    assert "next: fleet-dispatch listen --lane A" in accepted.out
 
     again = say("keys", "accept", str(file), "--json")
     assert again.code == 0

@@ -104,6 +104,9 @@ def test_twenty_runs_at_once_beside_pruning_and_failing_ones_all_succeed(bench: 
     broken.mkdir()
     (broken / "claude").write_text("#!/no/such/interpreter\n")
     (broken / "claude").chmod(0o755)
+    git(
+        bench.repo, "config", "branch.autoSetupMerge", "always"
+    )  # plain git writes config each time
     breaking = {"environment": {**bench.environment, "PATH": f"{broken}{os.pathsep}/usr/bin:/bin"}}
 
     def run(number: int) -> RunAgentResult:

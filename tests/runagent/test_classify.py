@@ -205,3 +205,17 @@ def test_a_cli_without_events_is_taken_at_its_exit_code() -> None:
     assert end_of("claude", 0, "Done.\n") == Classified(AgentEnd.EXITED_OK, ())
     assert end_of("claude", 1, "Oh no.\n") == Classified(AgentEnd.FAILED, ())
     assert classify(AgentName.GROK, None, read("grok")).end is AgentEnd.FAILED
+
+
+@pytest.mark.parametrize("reason", ["max_tokens", "max_turn_requests", "refusal"])
+def test_a_turn_of_grok_that_ended_before_its_work_was_done_is_never_clean(reason: str) -> None:
+    def ended(stop_reason: str) -> Classified:
+        reading = Reading(AGENTS[AgentName.GROK])
+        line = json.dumps({"type": "end", "stopReason": stop_reason}) + "\n"
+        reading.take("stdout", line.encode())
+        return classify(AgentName.GROK, 0, reading)
+
+    assert ended(reason).end is AgentEnd.FAILED
+    assert [risk.code for risk in ended(reason).risks] == ["turn_failed"]
+    assert ended("end_turn").end is AgentEnd.EXITED_OK
+    assert ended("end_turn").risks == ()

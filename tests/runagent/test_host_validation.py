@@ -161,3 +161,23 @@ def test_a_link_or_a_folder_named_like_a_project_is_none(bench: Bench, tmp_path:
     (repo / "y.csproj").symlink_to("/etc/hostname")
     result = bench.run("claude", GOOD, repo=str(repo))
     assert result.validation.source is ValidationSource.NONE
+
+
+def test_what_the_validation_printed_is_kept_on_this_host_for_its_owner_alone(
+    bench: Bench,
+) -> None:
+    command = "echo 2 failed, 1 passed; echo trace >&2; false"
+    result = bench.run("claude", GOOD, validateCommand=command)
+    assert state(result) is CommandState.FAILED
+    folder = bench.runtime_dir(result.jobId)
+    assert (folder / "validation-1.stdout").read_text() == "2 failed, 1 passed\n"
+    assert (folder / "validation-1.stderr").read_text() == "trace\n"
+    assert (folder / "validation-1.stdout").stat().st_mode & 0o777 == 0o600
+
+
+def test_validation_output_that_cannot_be_kept_is_a_risk_and_no_more(bench: Bench) -> None:
+    order = bench.order("claude")
+    (bench.runtime_dir(order.job_id) / "validation-1.stdout").mkdir(parents=True)
+    result = bench.run("claude", GOOD, job_id=order.job_id, validateCommand="true")
+    assert result.status is Status.COMPLETED
+    assert "tails_not_kept" in codes(result)

@@ -53,3 +53,13 @@ def test_a_last_line_without_an_end_is_read() -> None:
     reading.finish()
     assert reading.ended
     assert reading.session_id == "s-1"
+
+
+def test_a_line_that_no_reader_can_take_costs_itself_alone() -> None:
+    """Around one depth a line can still be parsed and no longer be written out again."""
+    for depth in range(880, 1_000):
+        reading = Reading(AGENTS[AgentName.GROK])
+        nested = "[" * depth + "]" * depth
+        hostile = f'{{"type":"tool_call","rawInput":{{"a":{nested}}}}}\n'.encode()
+        reading.take("stdout", hostile + text_of("Still here."))
+        assert reading.said == "Still here."

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import time
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,3 +47,10 @@ def test_first_and_last_lines_skip_empty_ones() -> None:
     assert first_line(b"\n  \n one \ntwo\n") == "one"
     assert first_line(b"") == ""
     assert last_lines(b"a\n\nb\n\xffc\n\n", 2) == "b\n\ufffdc"
+
+
+@pytest.mark.parametrize("opening", ["\x9d", "\x9d]", "\x1b]", "\x1b", "\x1b["])
+def test_openings_without_an_end_are_read_in_linear_time(opening: str) -> None:
+    began = time.monotonic()
+    inert(opening * 200_000)
+    assert time.monotonic() - began < 5

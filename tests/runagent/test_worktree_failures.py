@@ -343,6 +343,29 @@ def test_what_git_says_becomes_a_typed_error_with_a_remedy(
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize(("needed", "kind"), [(2**62, RepositoryRefused), (0, CouldNotCheck)])
+def test_a_ref_that_a_full_disk_did_not_take_is_told_as_no_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, needed: int, kind: type[FleetError]
+) -> None:
+    """Git says only that it could not write; with room on the disk the cause is another."""
+    monkeypatch.setattr(worktree_metadata, "_ROOM_BYTES", needed)
+
+    class CannotWrite(TrustedGit):
+        def ask(self, *_arguments: str) -> Answer:
+            return Answer(128, "", "fatal: cannot update ref 'r': couldn't write 'r.lock'\n")
+
+    with pytest.raises(kind) as caught:
+        worktree_metadata.add_worktree(
+            CannotWrite(str(tmp_path)),
+            branch="wt/j/t",
+            path=str(tmp_path / "r-agents" / "j"),
+            commit="0" * 40,
+            reason="r",
+            deadline=Deadline(5),
+        )
+    assert getattr(caught.value, "code", "") == ("no_space" if needed else "")
+
+
 def test_removal_that_cannot_finish_is_told(tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "repo")
     worktree = prepare(repo, tmp_path / "state")

@@ -8,7 +8,6 @@ in, as claude and grok do.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import time
 from collections.abc import Mapping
@@ -43,7 +42,7 @@ class Done:
     code: int
     stdout: str
     stderr: str
-    peak_bytes: int  # the largest resident memory of the verb's process or of one it waited for
+    peak_bytes: int  # the largest resident memory of the verb's own process
 
     @property
     def result(self) -> dict[str, Any]:
@@ -116,15 +115,28 @@ class Desk:
 
 
 def wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> tuple[int, int]:
-    """Wait for `process`; return its exit code and its peak memory in bytes."""
+    """Wait for `process`; return its exit code and its peak memory in bytes.
+
+    The peak is read while it runs: what the kernel reports at the end also counts the moment
+    before the program replaced a copy of this one.
+    """
     deadline = time.monotonic() + seconds
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return process.returncode, usage.ru_maxrss * 1024  # Linux counts in KiB
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, peak_bytes(process.pid))
         if time.monotonic() > deadline:
             process.kill()
             process.wait()
             raise AssertionError(f"the verb did not end within {seconds:g} s")
         time.sleep(0.02)
+    return process.returncode, peak
+
+
+def peak_bytes(pid: int) -> int:
+    """Return the largest resident memory that the program of `pid` had so far; 0 when it ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")]
+    return sizes[0] if sizes else 0

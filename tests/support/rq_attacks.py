@@ -25,6 +25,9 @@ def sing(*args, **kwargs):
         file.write("fired\\n")
 def fail(*args, **kwargs):
     raise ValueError("on purpose")
+def sing_and_fail(*args, **kwargs):
+    sing()
+    fail()
 def wait(*args, **kwargs):
     time.sleep(30)
 """
@@ -176,8 +179,9 @@ FIELD_ATTACKS = (
     ),
     FieldAttack(
         "retries",
-        lambda _: {"retries_left": "3", "failure_callback_name": "fd_canary.sing"},
-        "fd_canary.fail",
+        lambda _: {"retries_left": "3"},
+        "fd_canary.sing_and_fail",
+        least=2,
     ),
     FieldAttack("pickle in meta", lambda _: {"meta": SINGING_PICKLE}, serializer=""),
 )

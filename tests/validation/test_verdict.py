@@ -163,6 +163,14 @@ def test_the_missing_change_is_told_in_the_contracts_words() -> None:
     assert judgement.known_risks == (NO_CHANGES,)
 
 
+@pytest.mark.parametrize("code", ["evidence_incomplete", "evidence_missing", "could_not_look"])
+def test_what_nobody_could_look_at_is_not_called_unchanged(code: str) -> None:
+    unseen = Risk(code=code, message="git status failed")
+    judgement = judge(_agent(), GOOD, AgentChange(made=False, survives=False), [unseen])
+    assert judgement.risks == (unseen,)
+    assert judgement.needs_human_review
+
+
 def test_any_recorded_risk_forces_a_review_and_changes_no_status() -> None:
     risk = Risk(code="status_failed", message="git status failed")
     judgement = judge(_agent(), GOOD, CHANGED, [risk])

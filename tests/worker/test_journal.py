@@ -47,7 +47,7 @@ def test_a_claim_is_given_once_and_then_answers_with_what_became_of_it(journal: 
     assert earlier is not None
     assert (earlier.state, earlier.facts, earlier.result) == (
         JobState.CLAIMED,
-        {"agent": "codex"},
+        {"agent": "codex", "iat": "1700000000"},
         None,
     )
     journal.record(job.jti, JobState.STARTED, attempt=1)
@@ -185,6 +185,23 @@ def test_old_delivered_jobs_are_forgotten_and_open_ones_are_not(
     assert journal.find(declined.jti) is None
     assert journal.find(open_one.jti) is not None
     assert journal.history(delivered.jti) == []
+
+
+def test_what_was_forgotten_while_the_clock_was_ahead_is_not_taken_again(
+    journal: Journal, clock: ManualClock
+) -> None:
+    now = int(clock.wall())
+    job = new_job(iat=now, exp=now + DAY)
+    assert journal.claim(job) is None
+    journal.finish(job.jti, b"{}", sealed="x")
+    journal.mark_published(job.jti)
+    clock.jump(365 * DAY)
+    assert journal.prune() == 1
+    clock.jump(-365 * DAY)
+    with pytest.raises(EnvelopeRefused) as refused:
+        journal.claim(job)
+    assert refused.value.code == "before_epoch"
+    assert journal.claim(new_job(iat=now + 1, exp=now + DAY)) is None, "the next one is taken"
 
 
 def test_jobs_of_a_living_process_are_no_orphans(journal: Journal) -> None:

@@ -22,8 +22,8 @@ def connection(broker: Broker) -> Iterator[redis.Redis]:
         yield client
 
 
-def claims(connection: redis.Redis, host: str) -> LaneClaims:
-    return LaneClaims(connection, host, ManualClock())
+def claims(connection: redis.Redis, host: str, instance: str = "1") -> LaneClaims:
+    return LaneClaims(connection, host, ManualClock(), instance=instance)
 
 
 def test_the_first_host_has_it_until_it_gives_it_back(connection: redis.Redis) -> None:
@@ -37,6 +37,15 @@ def test_the_first_host_has_it_until_it_gives_it_back(connection: redis.Redis) -
     one.release(JOB)
     assert two.claim(JOB, exp=exp) is None
     assert 0 < connection.ttl(naming.claim_key(JOB)) <= 340
+
+
+def test_a_namesake_with_a_journal_of_its_own_does_not_have_what_we_claimed(
+    connection: redis.Redis,
+) -> None:
+    exp = int(ManualClock().wall()) + 100
+    assert claims(connection, "ONE").claim(JOB, exp=exp) is None
+    assert claims(connection, "ONE", "2").claim(JOB, exp=exp) == "ONE"
+    assert claims(connection, "ONE").claim(JOB, exp=exp) is None, "the control: the same journal"
 
 
 def test_refusals_are_shown_cut_and_clean(connection: redis.Redis) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,10 +142,9 @@ def test_the_loop_delivers_when_it_is_woken_and_ends_when_it_is_told(desk: Desk)
     with desk.queue.connection.pubsub(ignore_subscribe_messages=True) as subscription:
         subscription.subscribe(naming.done_channel(job_id))
         outbox.conclude(job_id, result)
-        while subscription.get_message(timeout=10) is not None and not desk.queue.result_texts(
-            job_id
-        ):
-            continue
+        give_up = time.monotonic() + 30
+        while not desk.queue.result_texts(job_id) and time.monotonic() < give_up:
+            subscription.get_message(timeout=1)
     stop.set()
     outbox.wake()
     thread.join(10)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -61,6 +62,19 @@ class Desk:
             env=self.environment,
             cwd=cwd or self.bench.folder,
             input=stdin,
+            capture_output=True,
+            timeout=60,
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def run_in_shell(self, redirections: str, *words: str, before: str = "") -> Done:
+        """Run the verb to its end from a shell, which can close its streams."""
+        line = f"{before} exec {shlex.join([*VERB, *words])} {redirections}"
+        done = subprocess.run(
+            ["sh", "-c", line],
+            env=self.environment,
+            cwd=self.bench.folder,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=60,
         )
@@ -224,6 +238,65 @@ def test_a_run_started_from_a_git_hook_leaves_that_repository_alone(desk: Desk) 
     assert git(desk.bench.repo, "worktree", "list").count("\n") == 2
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "<&-", "2>&- <&-"])
+def test_closed_standard_streams_cost_no_result(desk: Desk, closed: str) -> None:
+    plan(desk.bench.bin, "claude", GOOD)
+    done = desk.run_in_shell(closed, *desk.options())
+    assert done.code == 0
+    assert done.result["changed_files"] == ["src/new.py"]
+
+
+def test_a_closed_stdout_still_ends_with_the_exit_code_of_the_run(desk: Desk) -> None:
+    plan(desk.bench.bin, "claude", GOOD)
+    for closed in (">&-", ">&- 2>&- <&-"):
+        done = desk.run_in_shell(closed, *desk.options())
+        assert (done.code, done.stdout, done.stderr) == (0, "", "")
+        assert desk.run_in_shell(closed, *desk.options(), "--ticket", "a/b").code == 2
+        assert desk.run_in_shell(closed, "--nonsense").code == 2
+
+
+def test_a_task_from_a_closed_stdin_is_an_empty_task(desk: Desk) -> None:
+    words = [word for word in desk.options() if word not in ("--task", "Do it.")]
+    done = desk.run_in_shell("<&-", *words, "--task-file", "-")
+    assert done.code == 2
+    assert "task" in done.result["summary"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_result_that_cannot_be_written_says_where_the_work_stands(desk: Desk) -> None:
+    plan(desk.bench.bin, "claude", GOOD)
+    done = desk.run_in_shell(">/dev/full", *desk.options())
+    assert done.code == 4
+    assert f"{desk.bench.repo}-agents/" in done.stderr
+    assert "stdout" in done.stderr
+
+
+def test_a_relative_repository_from_a_folder_that_is_gone_is_refused(desk: Desk) -> None:
+    gone = desk.bench.folder / "gone"
+    gone.mkdir()
+    move = f"cd {gone} && rmdir {gone} &&"
+    done = desk.run_in_shell("", *desk.options(repo="repo"), before=move)
+    assert done.code == 2
+    assert "repo" in done.result["summary"]
+    plan(desk.bench.bin, "claude", GOOD)
+    gone.mkdir()
+    assert desk.run_in_shell("", *desk.options(), before=move).code == 0, "the control: absolute"
+
+
+def test_a_result_is_utf8_whatever_the_locale(desk: Desk) -> None:
+    plan(desk.bench.bin, "claude", [("say", "caf\u00e9 \u20ac"), *GOOD[:1], ("end",)])
+    desk.environment |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    desk.environment |= {"PYTHONIOENCODING": "ascii"}
+    done = desk.run(*desk.options())
+    assert done.code == 0
+    assert "caf\u00e9 \u20ac" in done.result["summary"]
+
+
+def test_a_refused_run_leaves_no_folder_in_the_state(desk: Desk) -> None:
+    assert desk.run(*desk.options(branch="nowhere")).code == 2
+    assert list((desk.fleet / "state" / "runs").iterdir()) == []
+
+
 def wait_for(path: Path) -> None:
     deadline = time.monotonic() + 20
     while not (path.exists() and path.stat().st_size):
@@ -268,6 +341,21 @@ def test_on_a_terminal_a_person_sees_what_goes_on_and_what_to_do_next(desk: Desk
     assert f"git -C {repo} merge wt/" in shown
 
 
+def test_a_person_sees_where_the_work_is_though_nobody_reads_the_result_any_more(
+    desk: Desk,
+) -> None:
+    plan(desk.bench.bin, "claude", GOOD)
+    ours, theirs = pty.openpty()
+    unread, stdout = os.pipe()
+    os.close(unread)
+    with desk.start(*desk.options(), stdout=stdout, stderr=theirs) as verb:
+        os.close(stdout)
+        os.close(theirs)
+        shown = drain(ours)
+        assert verb.wait(40) == 4
+    assert f"review: git -C {desk.bench.repo}-agents/" in shown
+
+
 def test_the_lines_for_a_review_do_what_they_say(desk: Desk) -> None:
     from contracts.run_agent import RunAgentResult
     from worker.terminal import next_steps
@@ -296,6 +384,7 @@ def test_the_lines_for_a_review_do_what_they_say(desk: Desk) -> None:
     assert (desk.bench.repo / "src/new.py").exists()
     shell(lines["drop"])
     assert not Path(result.worktreePath).exists()
+    assert "wt/" not in shell(f"git -C {desk.bench.repo} branch")
 
 
 def drain(descriptor: int) -> str:

@@ -25,8 +25,14 @@ Example:
     "them and keeps their work.",
     epilog=_EXAMPLE,
 )
-@click.option("--lane", "lanes", multiple=True, metavar="NAME", help="A lane to serve; repeatable.")
-@click.option("--host", default=None, metavar="NAME", help="This host's name.")
+@click.option(
+    "--lane",
+    "lanes",
+    multiple=True,
+    metavar="NAME",
+    help="A lane to serve; repeatable. Default: those in config.toml.",
+)
+@click.option("--host", default=None, metavar="NAME", help="This host's name, as in its grant.")
 @click.option(
     "--concurrency", type=click.IntRange(1, 64), default=None, help="Jobs at the same time."
 )

@@ -15,7 +15,13 @@ from typing import Any, Final
 import click
 from pydantic import JsonValue
 
-from contracts.errors import ExitCode, FleetError, Interrupted, InvalidRequest, Problem
+from contracts.errors import (
+    ExitCode,
+    FleetError,
+    Interrupted,
+    InvalidRequest,
+    Problem,
+)
 from contracts.ids import new_job_id
 from contracts.run_agent import Risk, RunAgentResult
 from dispatch.commands.boundary import boundary
@@ -23,7 +29,7 @@ from dispatch.settings import wants_traceback
 from validation.admission import AGENT_NAMES, refused_result
 from worker.local_run import read_task, run_here
 from worker.outcome import EXIT_CODES, was_declined
-from worker.terminal import next_steps
+from worker.terminal import next_steps, open_missing_streams
 
 _EXAMPLE: Final = """\b
 Example:
@@ -37,6 +43,7 @@ class ResultCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options; what cannot be read is a refused run: usage on stderr, exit 2."""
+        open_missing_streams()
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -59,9 +66,15 @@ class ResultCommand(click.Command):
 @click.option("--task-file", metavar="PATH", help="A file with the task; - reads stdin.")
 @click.option("--repo", metavar="PATH", help="The git repository to work in.")
 @click.option("--ticket", metavar="ID", help="Becomes part of the branch name.")
-@click.option("--branch", metavar="REF", help="Where to start from (default: master).")
+@click.option(
+    "--branch",
+    metavar="REF",
+    help="Where to start from; default: master, else origin's default, else the only branch.",
+)
 @click.option("--mode", metavar="WORD", help="A hint that is recorded (default: build).")
-@click.option("--timeout", type=int, metavar="S", help="The agent's limit, 60 to 14400 s.")
+@click.option(
+    "--timeout", type=int, metavar="S", help="The agent's limit, 60 to 14400 s; default: 1200."
+)
 @click.option("--validate-cmd", metavar="CMD", help="A shell command that judges the work.")
 @click.option("--json", "as_json", is_flag=True, help="The result is JSON anyway.")
 @click.pass_context
@@ -80,9 +93,11 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         result = _refused(payload, Interrupted("stopped before anything was started"), job_id)
     except Exception as error:  # noqa: BLE001  # stdout owes a result for our own mistakes too
         result = _broken(payload, error, job_id)
-    _print(result)
-    if sys.stderr.isatty():
-        click.echo(next_steps(result, str(payload.get("repo", ""))), err=True)
+    try:
+        _print(result)
+    finally:  # also when Ctrl-C ended whoever reads stdout: the person still sees where the work is
+        if sys.stderr.isatty():
+            click.echo(next_steps(result, str(payload.get("repo", ""))), err=True)
     ctx.exit(int(exit_code_of(result)))
 
 
@@ -111,7 +126,7 @@ def _payload(
     given: dict[str, JsonValue] = {
         "agent": agent,
         "task": read_task(task, task_file),
-        "repo": os.path.abspath(repo) if repo else repo,
+        "repo": _absolute(repo) if repo else repo,
         "ticket": ticket,
         "branch": branch,
         "mode": mode,
@@ -119,6 +134,15 @@ def _payload(
         "validateCommand": validate_cmd,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _absolute(repo: str) -> str:
+    try:
+        return os.path.abspath(repo)
+    except OSError as error:  # the folder that we were started in was removed
+        remedy = "give an absolute path, or change to a folder that exists"
+        problem = Problem("repo", "is relative, and the current folder is gone", remedy)
+        raise InvalidRequest([problem]) from error
 
 
 def _refused(payload: dict[str, JsonValue], error: FleetError, job_id: str = "") -> RunAgentResult:
@@ -138,5 +162,15 @@ def _broken(payload: dict[str, JsonValue], error: Exception, job_id: str) -> Run
 
 
 def _print(result: RunAgentResult) -> None:
-    click.echo(result.to_json(indent=2))
-    sys.stdout.flush()
+    try:
+        click.echo(result.to_json(indent=2).encode("utf-8"))  # JSON is UTF-8, whatever the locale
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        place = f"; the work stands in {result.worktreePath}" if result.worktreePath else ""
+        message = f"the result ({result.status}) cannot be written to stdout: {error.strerror}"
+        click.echo(f"error: {message}{place} (make room, or send it elsewhere)", err=True)
+        # What is still buffered would fail once more at the interpreter's end, with exit 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(int(ExitCode.FAILED)) from error

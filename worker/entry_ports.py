@@ -1,0 +1,32 @@
+"""What the entry of a listener works with: one value, built once at the edge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contracts.clock import Clock
+from dispatch.keyring import HostKeyring
+from validation.policy import HostPolicy
+from worker.announcer import Say
+from worker.board import Board
+from worker.journal import Journal
+from worker.lane_claims import LaneClaims
+from worker.outbox import Outbox
+from worker.runs import Runs
+from worker.settings import HostSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryPorts:
+    """What the entry works with."""
+
+    settings: HostSettings
+    policy: HostPolicy
+    keyring: HostKeyring
+    journal: Journal
+    lanes: LaneClaims
+    board: Board
+    outbox: Outbox
+    runs: Runs
+    clock: Clock
+    say: Say

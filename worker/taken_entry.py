@@ -1,0 +1,35 @@
+"""One taken queue entry: what the entry of the listener may do with it, on the queue it came from.
+
+Holds no state of its own and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from contracts import naming
+from worker.sealed import SealedWorker
+
+
+@dataclass(frozen=True, slots=True)
+class TakenEntry:
+    """One taken queue entry; see Delivery."""
+
+    worker: SealedWorker
+    job_id: str
+
+    @property
+    def queue_name(self) -> str:
+        """See Delivery.queue_name."""
+        return self.worker.queue_name
+
+    def settle(self) -> None:
+        """See Delivery.settle."""
+        self.worker.settle(self.job_id)
+
+    def pass_on(self, *, lane: str, ring: bool) -> None:
+        """See Delivery.pass_on."""
+        queue = naming.lane_queue(lane)
+        self.worker.give_back(self.job_id, to=queue)
+        if ring:
+            self.worker.connection.publish(naming.bell_channel(queue), b"1")
