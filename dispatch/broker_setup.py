@@ -110,6 +110,8 @@ def config_text(setup: BrokerSetup) -> str:
         f"port {setup.port}",
         "protected-mode yes",
         "daemonize no",
+        "loglevel warning",  # its greeting is no news; what goes wrong is
+        "always-show-logo no",
         f"dir {_quoted(str(setup.data_dir))}",
         "appendonly yes",
         "appendfsync everysec",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,10 +22,12 @@ from contracts.errors import ExitCode
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb is (`package.module:name`) and its one line of help."""
+    """Where a verb is (`package.module:name`) and its one line of help. `interrupted` names what
+    prints the verb's own document when a person stops it before it has begun."""
 
     target: str
     help: str
+    interrupted: str = ""
 
 
 VERBS: Final[dict[str, Verb]] = {
@@ -37,7 +40,9 @@ VERBS: Final[dict[str, Verb]] = {
     "hosts": Verb("dispatch.commands.hosts:command", "Show hosts with their lanes and agents."),
     "listen": Verb("worker.commands.listen:command", "Take jobs of a lane and run them here."),
     "run-agent": Verb(
-        "worker.commands.run_agent:command", "Run one agent here and now, without a queue."
+        "worker.commands.run_agent:command",
+        "Run one agent here and now, without a queue.",
+        interrupted="worker.commands.run_agent:say_interrupted",
     ),
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
@@ -129,13 +134,30 @@ def main(argv: Sequence[str] | None = None) -> None:
         code = int(ExitCode.REFUSED)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
-        _print_error(words, "interrupted", "interrupted")
+        _tell_interrupted(words)
         code = int(ExitCode.FAILED)
     except Exception as error:  # noqa: BLE001 - a verb that cannot even be loaded, or no output
         from dispatch.commands.boundary import tell_end
 
         code = int(tell_end(error, as_json="--json" in words))
     sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+
+
+def _tell_interrupted(words: Sequence[str]) -> None:
+    """Print what the verb owes its reader; a second Ctrl-C does not prevent it."""
+    verb = VERBS.get(words[0]) if words else None
+    if verb is None or not verb.interrupted:
+        _print_error(words, "interrupted", "interrupted")
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        load_named(verb.interrupted)()
+    except OSError as error:
+        from dispatch.commands.boundary import give_up_output
+
+        give_up_output(error)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _print_error(words: Sequence[str], kind: str, message: str) -> None:

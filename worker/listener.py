@@ -75,7 +75,8 @@ class Listener:
         instance = self._journal.instance()
         board = Board(connection, settings.host, clock)
         self._outbox = Outbox(self._journal, self._queue, board, keyring, clock, say)
-        other_limits_s = float(settings.validation_timeout_s + settings.worktree_timeout_s)
+        # A plan has two commands at most; the worktree is made once and looked at three times.
+        other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
         self._runs = Runs(runner, environment, other_limits_s=other_limits_s)
         entry = RunEnvelope(
             EntryPorts(

@@ -18,6 +18,7 @@ from contracts.run_agent import AgentName
 from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
 from runagent.agents import AGENTS, AgentPreset
+from runagent.environment import is_never
 from validation.policy import HostPolicy, parse_policy
 
 
@@ -67,7 +68,9 @@ def load_host_settings(
 
 
 def host_settings(settings: Settings) -> HostSettings:
-    """Return the host's part of `settings`. Raises InvalidRequest for an agent we do not know."""
+    """Return the host's part of `settings`. Raises InvalidRequest for an agent we do not know, and
+    for a variable that no agent may have."""
+    _check_allowed(settings.environment.allow)
     return HostSettings(
         host=settings.host_name,
         lanes=tuple(dict.fromkeys(settings.host.lanes)),
@@ -114,6 +117,17 @@ def load_policy(settings: HostSettings) -> HostPolicy:
 def process_environment() -> dict[str, str]:
     """Return a copy of this process's environment, for run processes and for agents' allow-list."""
     return dict(os.environ)
+
+
+def _check_allowed(names: tuple[str, ...]) -> None:
+    """Refuse what would be left out in silence."""
+    problems = [
+        Problem("environment.allow", f"{name} is never handed to an agent", "take it out")
+        for name in names
+        if is_never(name)
+    ]
+    if problems:
+        raise InvalidRequest(problems)
 
 
 def _presets(settings: Settings) -> dict[AgentName, AgentPreset]:

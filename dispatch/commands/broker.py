@@ -73,6 +73,9 @@ def _tell(setup: BrokerSetup, *, as_json: bool) -> None:
         )
     else:
         click.echo(shown)
+        click.echo(
+            f"the broker runs here, with its data in {setup.data_dir}; Ctrl-C ends it", err=True
+        )
     if setup.password:
         click.echo(f"the password is in {setup.password_file}", err=True)
     if needs_password(setup.bind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
@@ -89,9 +89,22 @@ def grant(*, host: str, lanes: str, out: str | None, days: int, as_json: bool) -
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
     help="A folder whose repositories this sender's jobs may use; repeatable.",
 )
+@click.option(
+    "--validate",
+    type=click.Choice(["none", "any"]),
+    default=None,
+    help="Commands this sender's jobs may bring: none (default), or any: a shell as this user.",
+)
 @json_option
 @boundary
-def accept(*, file: str, host: str | None, roots: tuple[str, ...], as_json: bool) -> None:
+def accept(
+    *,
+    file: str,
+    host: str | None,
+    roots: tuple[str, ...],
+    validate: Literal["none", "any"] | None,
+    as_json: bool,
+) -> None:
     """Take in a grant from FILE (- for stdin) on the host that it is for.
 
     On a machine without settings it writes them, and a policy for that sender.
@@ -103,12 +116,10 @@ def accept(*, file: str, host: str | None, roots: tuple[str, ...], as_json: bool
     name = settings.host_name
     if host is None and is_new:
         name = offered.host  # nobody chose a name for this machine yet
-    if roots and settings.places.policy_file.exists():
-        path = settings.places.policy_file
-        raise InvalidRequest([Problem("--repo-root", f"{path} exists", "add repo_roots there")])
+    _check_policy_is_new(settings.places.policy_file, roots, validate)
     taken = accept_grant(settings.places.keys_dir, data, name, file=file, clock=SystemClock())
-    made = _write_missing(settings, taken, roots)
-    notes = _notes(settings, taken, made, roots)
+    made = _write_missing(settings, taken, roots, validate or "none")
+    notes = _notes(settings, taken, made, roots, validate or "none")
     document = {**_grant_row(taken), "made": made, "notes": notes}
     if as_json:
         print_document(document)
@@ -191,26 +202,43 @@ def _read_grant(file: str) -> bytes:
         ) from error
 
 
-def _write_missing(settings: Settings, taken: Grant, roots: tuple[str, ...]) -> list[str]:
+def _check_policy_is_new(path: Path, roots: tuple[str, ...], validate: str | None) -> None:
+    """Refuse what would be written into a policy that is there: it is its owner's."""
+    given = (("--repo-root", "repo_roots", roots), ("--validate", "validate", validate))
+    problems = [
+        Problem(option, f"{path} exists", f"set {key} there")
+        for option, key, value in given
+        if value
+    ]
+    if problems and path.exists():
+        raise InvalidRequest(problems)
+
+
+def _write_missing(
+    settings: Settings, taken: Grant, roots: tuple[str, ...], validate: Literal["none", "any"]
+) -> list[str]:
     places = settings.places
     make_private_folder(places.state_dir)
     made: list[str] = []
     if write_host_config(places.config_file, host=taken.host, lanes=taken.lanes, sender=None):
         made.append(str(places.config_file))
-    if write_host_policy(places.policy_file, sender=taken.iss, roots=roots, validate="none"):
+    if write_host_policy(places.policy_file, sender=taken.iss, roots=roots, validate=validate):
         made.append(str(places.policy_file))
     return made
 
 
 def _notes(
-    settings: Settings, taken: Grant, made: Sequence[str], roots: Sequence[str]
+    settings: Settings, taken: Grant, made: Sequence[str], roots: Sequence[str], validate: str
 ) -> list[str]:
     policy = settings.places.policy_file
     notes = [
         f"what {taken.iss} may have run here stands in {policy}: sections, repo_roots, validate"
     ]
     if str(policy) in made:
-        notes.append('a job with a validateCommand is refused until validate = "any" stands there')
+        if validate == "none":
+            notes.append(
+                'a job with a validateCommand is refused until validate = "any" stands there'
+            )
         if not roots:
             notes.append("every job is refused until repo_roots there names a folder")
     if settings.host.lanes and not set(taken.lanes) & set(settings.host.lanes):

@@ -207,6 +207,24 @@ def test_accept_refuses_what_is_not_for_this_host_or_not_private(
     assert (dropped.code, json.loads(dropped.out)["error"]["kind"]) == (2, "invalid_request")
 
 
+def test_accept_writes_the_right_to_validate_when_the_owner_says_so(
+    say: Say, alice: dict[str, str], tmp_path: Path
+) -> None:
+    assert say("init", environ=alice).code == 0
+    file = tmp_path / "pc.json"
+    assert say("keys", "grant", "PC", "--lanes", "A", "--out", str(file)).code == 0
+    pc = {**alice, "FLEET_DISPATCH_HOME": str(tmp_path / "pc"), "USER": "pcuser"}
+    accepted = say("keys", "accept", str(file), "--validate", "any", environ=pc)
+    assert accepted.code == 0, accepted.err
+    assert 'refused until validate = "any"' not in accepted.out
+    places = load_settings(environ=pc).places
+    policy = parse_policy(tomllib.loads(places.policy_file.read_text()))
+    assert policy.of("alice")[1].validate_command == "any"
+    again = say("keys", "accept", str(file), "--validate", "none", "--json")
+    problems = json.loads(again.out)["error"]["problems"]
+    assert (again.code, [item["field"] for item in problems]) == (2, ["--validate"])
+
+
 def test_a_grant_file_is_never_overwritten(
     say: Say, alice: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

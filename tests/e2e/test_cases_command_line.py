@@ -4,6 +4,8 @@ for is dropped."""
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -187,3 +189,31 @@ def test_a_setting_that_does_not_resolve_stops_the_run(
     done = desk.run()
     assert done.code == 2
     assert named in only_document(done.stdout)["summary"]
+
+
+def test_an_interrupt_while_the_verb_is_loading_still_prints_a_result(desk: Desk) -> None:
+    """The interpreter is told to interrupt itself at the import of the verb's own module."""
+    program = (
+        "import importlib, os, signal, sys\n"
+        "real = importlib.import_module\n"
+        "def stopped(name, *rest):\n"
+        "    importlib.import_module = real\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest)\n"
+        "from dispatch.cli import main\n"
+        "importlib.import_module = stopped\n"
+        "main(sys.argv[1:])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program, *desk.words()[1:]],
+        env=desk.machine.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    result = only_document(done.stdout)
+    assert (done.returncode, result["status"]) == (4, "failed")
+    assert "interrupted" in {risk["code"] for risk in result["risks"]}
+    assert "Traceback" not in done.stderr

@@ -63,6 +63,14 @@ def test_an_unknown_agent_is_named(tmp_path: Path) -> None:
         load(tmp_path, "[agents.gpt]\ncommand = ['x']\n")
 
 
+@pytest.mark.parametrize("name", ["GIT_DIR", "CLAUDECODE", "FLEET_DISPATCH_REDIS_URL"])
+def test_a_variable_that_no_agent_may_have_is_refused_and_not_dropped(
+    tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"{name} is never handed to an agent"):
+        load(tmp_path, f'[environment]\nallow = ["MY_TOOL_HOME", "{name}"]\n')
+
+
 def test_a_policy_is_read_with_its_roots_resolved(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

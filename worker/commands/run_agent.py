@@ -145,6 +145,11 @@ def _absolute(repo: str) -> str:
         raise InvalidRequest([problem]) from error
 
 
+def say_interrupted() -> None:
+    """Print the result of a run that was stopped while the program was still loading."""
+    _print(_refused({}, Interrupted("stopped before anything was started")))
+
+
 def _refused(payload: dict[str, JsonValue], error: FleetError, job_id: str = "") -> RunAgentResult:
     return refused_result(payload, error, job_id=job_id, host="")
 
