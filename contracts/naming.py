@@ -31,8 +31,7 @@ def rq_list(queue: str) -> str:
 
 
 def taken_list(queue: str, host: str) -> str:
-    """Return the list that holds what `host` popped from `queue` and has not yet claimed in its
-    journal. One per host, so that a restart gives back its own and nobody else's."""
+    """Return the list that holds what `host` popped from `queue` and has not yet settled. One per host, so that a restart gives back its own and nobody else's."""
     return f"{PREFIX}:taken:{queue}:{host}"
 
 
@@ -47,7 +46,7 @@ def jobs_index() -> str:
 
 
 def claim_key(job_id: str) -> str:
-    """Return the key that the claiming host of a lane job sets, once."""
+    """Return the key that the host which takes a job sets, once: whose it is, and which journal's."""
     return f"{PREFIX}:claim:{job_id}"
 
 

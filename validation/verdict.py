@@ -198,9 +198,7 @@ def _change_risks(agent: AgentRun, change: AgentChange, *, was_not_seen: bool) -
             return []  # nothing was seen because nobody could look: that is told already
         return [Risk(code="no_changes", message=NO_CHANGES)]
     if not change.survives:
-        message = (
-            "what the agent changed is no longer there after validation"
-        )
+        message = "what the agent changed is no longer there after validation"
         return [Risk(code="change_undone", message=message)]
     return []
 

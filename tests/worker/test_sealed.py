@@ -163,6 +163,39 @@ def test_taken_jobs_are_given_back_in_one_step_first_or_last_or_elsewhere(
     assert worker.taken() == []
 
 
+def test_a_list_of_taken_jobs_of_another_type_gives_way(
+    worker: SealedWorker, connection: redis.Redis
+) -> None:
+    job_id = put(connection)
+    connection.set(worker.taken_key, "no list")
+    with pytest.raises(Poisoned, match="queue_unreadable"):
+        worker.take(ignore)
+    taken = worker.take(ignore)
+    assert taken is not None
+    assert taken.id == job_id
+    connection.delete(worker.taken_key)
+    connection.hset(worker.taken_key, "no", "list")
+    assert worker.taken() == []
+    assert not connection.exists(worker.taken_key)
+
+
+def test_bad_entries_leave_the_list_of_taken_jobs(
+    worker: SealedWorker, connection: redis.Redis
+) -> None:
+    job_id = new_job_id()
+    connection.rpush(worker.taken_key, "no id", "x" * 1_000, job_id, b"\xff")
+    assert worker.taken() == [job_id]
+    assert connection.lrange(worker.taken_key, 0, -1) == [job_id.encode()]
+
+
+def test_taken_jobs_that_may_not_be_looked_at_are_no_empty_list(
+    worker: SealedWorker, connection: redis.Redis
+) -> None:
+    connection.execute_command("ACL", "SETUSER", "default", "-eval")
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        worker.taken()
+
+
 def test_restoring_a_whole_hash_takes_over_the_call_alone(connection: redis.Redis) -> None:
     job = SealedJob(new_job_id(), connection=connection, serializer="json")
     job.restore(
