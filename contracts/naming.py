@@ -31,7 +31,8 @@ def rq_list(queue: str) -> str:
 
 
 def taken_list(queue: str, host: str) -> str:
-    """Return the list that holds what `host` popped from `queue` and has not yet settled. One per host, so that a restart gives back its own and nobody else's."""
+    """Return the list that holds what `host` popped from `queue` and has not yet settled. One per
+    host, so that a restart gives back its own and nobody else's."""
     return f"{PREFIX}:taken:{queue}:{host}"
 
 
@@ -46,7 +47,7 @@ def jobs_index() -> str:
 
 
 def claim_key(job_id: str) -> str:
-    """Return the key that the host which takes a job sets, once: whose it is, and which journal's."""
+    """Return the key that the host which takes a job sets, once; it names host and journal."""
     return f"{PREFIX}:claim:{job_id}"
 
 
