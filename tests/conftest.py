@@ -6,8 +6,11 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,29 @@ _HOME_NAMES = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
 def pytest_configure(config: pytest.Config) -> None:
     """Close the network of this process for good: an audit hook cannot be taken off."""
     sys.addaudithook(_refuse_far_addresses)
+    threading._sys = _PatientSys()
+
+
+class _PatientSys:
+    """What the threading module knows as `sys`, with a patient `settrace`.
+
+    Coverage has each new thread install its trace function. Python 3.11 refuses that while another
+    thread is at it, and the thread that was refused is dead before it began.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys, name)
+
+    @staticmethod
+    def settrace(function: Any) -> None:
+        for _ in range(1_000):
+            try:
+                sys.settrace(function)
+            except RuntimeError:
+                time.sleep(0.001)
+            else:
+                return
+        sys.settrace(function)
 
 
 def _refuse_far_addresses(event: str, arguments: tuple[object, ...]) -> None:

@@ -119,7 +119,8 @@ def test_a_host_whose_disk_is_full_gives_a_lane_job_back_to_the_others(
 def claimed_then_full(host: Host) -> str:
     """Return a job that will be declined, claimed just before the disk filled up."""
     for _ in range(10):
-        payload = host.payload(repo="/nowhere")
+        # Allowed, and not there: a run process finds that out, which leaves the time to act.
+        payload = host.payload(repo=str(host.home.parent / "missing"))
         job_id = host.push(host.job(aud=LANE_AUD, payload=payload))
         wait_until(lambda job=job_id: f"claimed job={job}" in host.log, "it is claimed")
         fill_disk(host)
