@@ -11,7 +11,7 @@ from contracts.run_agent import AgentName
 from runagent.agents import AGENTS, AgentPreset, Place
 from tests.support.agents.write_golden import events_of, samples
 
-PLACE = Place("/work/tree", 1_200)
+PLACE = Place("/srv/tree", 1_200)
 WORDS = "Fix it"
 
 
@@ -30,7 +30,7 @@ def test_codex_is_started_with_its_core_and_reads_its_prompt_from_stdin() -> Non
         "codex",
         "exec",
         "-C",
-        "/work/tree",
+        "/srv/tree",
         "--json",
         "--dangerously-bypass-approvals-and-sandbox",
         "--skip-git-repo-check",
@@ -58,7 +58,7 @@ def test_agy_is_started_with_its_model_its_folder_and_the_time_limit_of_the_job(
         "--model",
         "Gemini 3.1 Pro (High)",
         "--add-dir",
-        "/work/tree",
+        "/srv/tree",
         "--output-format",
         "stream-json",
         "--print-timeout",
@@ -79,7 +79,7 @@ def test_grok_is_started_with_its_core_and_a_structured_stream() -> None:
         WORDS,
         "--disable-web-search",
         "--cwd",
-        "/work/tree",
+        "/srv/tree",
         "--always-approve",
         "--output-format",
         "streaming-json",
