@@ -68,6 +68,43 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PRIMARY KEY (kind, key)
     ) STRICT;
     """,
+    """
+    CREATE TABLE trees (
+        job TEXT PRIMARY KEY,
+        path TEXT NOT NULL,
+        repo TEXT NOT NULL,
+        common_dir TEXT NOT NULL,
+        branch TEXT NOT NULL,
+        base_commit TEXT NOT NULL,
+        ticket TEXT NOT NULL,
+        made_at REAL NOT NULL,
+        kept TEXT NOT NULL DEFAULT '',
+        head_commit TEXT NOT NULL DEFAULT '',
+        aside TEXT NOT NULL DEFAULT '',
+        removed_at REAL,
+        gone_at REAL
+    ) STRICT;
+    CREATE TABLE processes (
+        job TEXT NOT NULL,
+        pid INTEGER NOT NULL,
+        started REAL NOT NULL,
+        role TEXT NOT NULL,
+        marker TEXT NOT NULL,
+        at REAL NOT NULL,
+        ended_at REAL,
+        PRIMARY KEY (job, pid, started)
+    ) STRICT;
+    CREATE INDEX processes_running ON processes (job) WHERE ended_at IS NULL;
+    CREATE TABLE repositories (
+        common_dir TEXT PRIMARY KEY,
+        repo TEXT NOT NULL,
+        quarantined_at REAL,
+        job TEXT NOT NULL DEFAULT '',
+        why TEXT NOT NULL DEFAULT '[]',
+        trusted_at REAL,
+        trusted TEXT NOT NULL DEFAULT '[]'
+    ) STRICT;
+    """,
 )
 
 
