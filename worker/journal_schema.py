@@ -78,9 +78,12 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         base_commit TEXT NOT NULL,
         ticket TEXT NOT NULL,
         made_at REAL NOT NULL,
+        admin_dir TEXT NOT NULL DEFAULT '',
+        identity TEXT NOT NULL DEFAULT '',
         kept TEXT NOT NULL DEFAULT '',
         head_commit TEXT NOT NULL DEFAULT '',
         aside TEXT NOT NULL DEFAULT '',
+        removed_why TEXT NOT NULL DEFAULT '',
         removed_at REAL,
         gone_at REAL
     ) STRICT;
