@@ -88,6 +88,7 @@ class RunEnvelope:
             return Ending.SETTLED
         if earlier is not None:
             return self._declined_before(earlier, job, delivery)
+        ports.crash.reach("before_claim")
         try:
             earlier = ports.journal.claim(_new_job(job, ports.settings))
         except EnvelopeRefused as error:
@@ -113,12 +114,14 @@ class RunEnvelope:
 
     def _perform(self, job: VerifiedJob, delivery: Delivery) -> Ending:
         ports, claims = self._ports, job.claims
+        ports.crash.reach("after_claim")
         ports.say("claimed", job=claims.jti, sender=claims.iss, aud=claims.aud, lane=claims.lane)
         if not job.is_for_a_lane:
             self._tell(delivery.settle)
         self._tell(lambda: ports.board.show(claims.jti, "started"))
         self._tell(lambda: ports.board.show_rq_started(claims.jti, ports.settings.host))
         result = self._result_of(job)
+        ports.crash.reach("after_run")
         if job.is_for_a_lane and was_declined(result):
             return self._offers.decline(job, result, delivery)
         ports.outbox.conclude(claims.jti, result)

@@ -9,6 +9,7 @@ from dispatch.keyring import HostKeyring
 from validation.policy import HostPolicy
 from worker.announcer import Say
 from worker.board import Board
+from worker.crash_points import UNARMED, CrashPoints
 from worker.journal import Journal
 from worker.lane_claims import LaneClaims
 from worker.outbox import Outbox
@@ -30,3 +31,4 @@ class EntryPorts:
     runs: Runs
     clock: Clock
     say: Say
+    crash: CrashPoints = UNARMED

@@ -74,7 +74,8 @@ class Listener:
         self._take_lease()
         instance = self._journal.instance()
         board = Board(connection, settings.host, clock)
-        self._outbox = Outbox(self._journal, self._queue, board, keyring, clock, say)
+        crash = settings.crash
+        self._outbox = Outbox(self._journal, self._queue, board, keyring, clock, say, crash)
         # A plan has two commands at most; the worktree is made once and looked at three times.
         other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
         self._runs = Runs(runner, environment, other_limits_s=other_limits_s)
@@ -90,6 +91,7 @@ class Listener:
                 runs=self._runs,
                 clock=clock,
                 say=say,
+                crash=crash,
             )
         )
         queues = [

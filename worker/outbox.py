@@ -18,6 +18,7 @@ from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue, StoredAs
 from worker.announcer import Say
 from worker.board import Board
+from worker.crash_points import UNARMED, CrashPoints
 from worker.journal import Journal
 from worker.journal_records import LOCAL_SENDER, JobRecord
 from worker.outcome import seal_result
@@ -39,6 +40,7 @@ class Outbox:
         keyring: HostKeyring,
         clock: Clock,
         say: Say,
+        crash: CrashPoints = UNARMED,
     ) -> None:
         self._journal = journal
         self._queue = queue
@@ -46,6 +48,7 @@ class Outbox:
         self._keyring = keyring
         self._clock = clock
         self._say = say
+        self._crash = crash
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._away = False
@@ -64,6 +67,7 @@ class Outbox:
         while not self._closed.is_set():
             try:
                 self._journal.finish(job_id, data, sealed=sealed, why=why)
+                self._crash.reach("after_done")
                 self._say("done", job=job_id, status=result.status.value)
                 self._wake.set()
                 return
@@ -79,8 +83,11 @@ class Outbox:
         if sealed is None:
             return
         sealed = record.sealed or self._journal.keep_sealed(record.jti, sealed)
+        self._crash.reach("before_publish")
         stored = self._queue.store_result(record.jti, sealed)
+        self._crash.reach("after_stored")
         self._journal.mark_published(record.jti)
+        self._crash.reach("after_published")
         if stored is StoredAs.OTHER:
             self._say("another_result_was_there", job=record.jti)
         status = RunAgentResult.model_validate_json(record.result).status.value

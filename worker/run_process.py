@@ -33,6 +33,7 @@ def host_ports(
 
     def record(state: str, attempt: int, why: str) -> None:
         journal.record(job_id, JobState(state), attempt=attempt, why=why)
+        settings.crash.reach(f"after_{state}")
 
     return HostPorts(
         runner=system_runner(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from dispatch.settings import Settings, load_settings
 from runagent.agents import AGENTS, AgentPreset
 from runagent.environment import is_never
 from validation.policy import HostPolicy, parse_policy
+from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,7 @@ class HostSettings:
     keys_dir: Path
     state_dir: Path
     config_dir: Path
+    crash: CrashPoints = UNARMED  # a test's; never set otherwise
 
     @property
     def journal_file(self) -> Path:
@@ -64,7 +66,9 @@ def load_host_settings(
 
     Raises InvalidRequest naming the key and where its value came from.
     """
-    return host_settings(load_settings(flags=flags, environ=environ))
+    settings = host_settings(load_settings(flags=flags, environ=environ))
+    environment = os.environ if environ is None else environ
+    return replace(settings, crash=parse_crash_at(environment.get(CRASH_VARIABLE, "")))
 
 
 def host_settings(settings: Settings) -> HostSettings:
