@@ -95,9 +95,9 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         marker TEXT NOT NULL,
         at REAL NOT NULL,
         ended_at REAL,
-        PRIMARY KEY (job, pid, started)
+        PRIMARY KEY (marker, pid)
     ) STRICT;
-    CREATE INDEX processes_running ON processes (job) WHERE ended_at IS NULL;
+    CREATE INDEX processes_by_job ON processes (job);
     CREATE TABLE repositories (
         common_dir TEXT PRIMARY KEY,
         repo TEXT NOT NULL,
