@@ -9,13 +9,13 @@ from typing import Annotated, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from contracts.naming import host_audience
-from dispatch.plain_text import plain
+from validation.inert import one_line
 
 _LONGEST_S: Final = 9_999 * 86_400.0
 
 
 def _short(value: object) -> object:
-    return plain(value, max_chars=100) if isinstance(value, str) else value
+    return one_line(value, 100) if isinstance(value, str) else value
 
 
 _Text = Annotated[str, BeforeValidator(_short)]

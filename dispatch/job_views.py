@@ -12,8 +12,8 @@ from typing import Final
 from contracts import limits
 from contracts.run_agent import Status
 from dispatch.hosts import HostView, last_seen_words, waiting_reason
-from dispatch.plain_text import plain
 from dispatch.sent import SentJob
+from validation.inert import one_line
 
 QUEUED: Final = "queued"
 _FINAL: Final = frozenset({"done", "published", "refused"})
@@ -53,7 +53,7 @@ def view_job(
     `shown` is what the broker has of it, `sent` this sender's own record, `verified` the status and
     host of a result whose signature held.
     """
-    fields = {name: plain(value, max_chars=300) for name, value in shown.items()}
+    fields = {name: one_line(value, 300) for name, value in shown.items()}
     if sent is not None:
         known = {"aud": sent.aud, "lane": sent.lane, "kind": sent.kind}
         fields |= known | {"agent": sent.agent, "ticket": sent.ticket}

@@ -26,7 +26,7 @@ from runagent.ports import HostPorts, RunWatcher
 from runagent.process import EndState, ProcessOutcome, ProcessSpec
 from runagent.reading import Reading
 from runagent.tails import keep_tails
-from runagent.text import one_line
+from validation.inert import one_line
 from validation.verdict import AgentEnd, AgentRun
 
 LINE_MAX_CHARS: Final = 200

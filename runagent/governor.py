@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from contracts.run_agent import AgentName
 from runagent.process import EndState, ProcessRunner, ProcessSpec, run
-from runagent.text import first_line
+from validation.inert import first_line
 
 _PHRASE_MAX_CHARS: Final = 500
 

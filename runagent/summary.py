@@ -10,7 +10,7 @@ from typing import Final
 
 from contracts.limits import SUMMARY_MAX_CHARS
 from runagent.attempt import Attempted
-from runagent.text import cut, inert, last_lines
+from validation.inert import cut, inert, last_lines
 from validation.verdict import AgentEnd
 
 _TAIL_LINES: Final = 20

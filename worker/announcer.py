@@ -7,9 +7,12 @@ import json
 import sys
 import threading
 from datetime import UTC, datetime
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
 
 from contracts.clock import Clock
+from validation.inert import one_line
+
+_WORD_MAX_CHARS: Final = 2_000
 
 
 class Say(Protocol):
@@ -46,6 +49,6 @@ class Announcer:
 
 
 def _word(value: object) -> str:
-    """Return `value` as one printable word, quoted when it has spaces."""
-    text = "".join(character if character.isprintable() else "?" for character in str(value))
+    """Return `value` as one inert word, quoted when it has spaces."""
+    text = one_line(str(value), _WORD_MAX_CHARS, keep_spaces=True)
     return f'"{text}"' if " " in text or not text else text

@@ -23,6 +23,7 @@ from dispatch.queue.bounded_reads import (
     read_newest,
     read_small_hash,
 )
+from validation.inert import one_line
 from worker.beats import read_beat
 
 _RELEASE: Final = """
@@ -116,5 +117,4 @@ def _text(data: bytes) -> str:
 
 def _plain(text: str) -> str:
     """Return what another host wrote as one printable line."""
-    text = text[:_REASON_MAX_CHARS]
-    return "".join(character if character.isprintable() else "?" for character in text)
+    return one_line(text, _REASON_MAX_CHARS)

@@ -16,7 +16,7 @@ from typing import Final, TextIO
 
 from contracts.clock import Clock
 from contracts.run_agent import CommandState, RunAgentResult
-from runagent.text import one_line
+from validation.inert import one_line
 
 _EVERY_S: Final = 1.0
 _CLEAR_LINE: Final = "\r\x1b[2K"

@@ -19,6 +19,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import click
 
 from contracts.errors import ExitCode, FleetError, InvalidRequest, Refused
+from validation.inert import inert
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -103,7 +104,7 @@ def show_error(error: FleetError, *, as_json: bool) -> None:
 
 
 def _say(text: str, document: dict[str, Any], *, as_json: bool) -> None:
-    click.echo(f"error: {text}", err=True)
+    click.echo(f"error: {inert(text)}", err=True)
     if as_json:
         try:
             click.echo(json.dumps({"error": document}))

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from dispatch.plain_text import inert_json, plain
+from validation.inert import inert_json, one_line
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _CELL_MAX_CHARS: Final = 120
@@ -37,7 +37,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under a head, columns aligned."""
     bounds = [_CELL_MAX_CHARS] * (len(head) - 1) + [_LAST_CELL_MAX_CHARS]
     cells = [
-        [plain(str(cell), max_chars=bound) for cell, bound in zip(row, bounds, strict=True)]
+        [one_line(str(cell), bound) for cell, bound in zip(row, bounds, strict=True)]
         for row in rows
     ]
     widths = [max(len(row[i]) for row in [list(head), *cells]) for i in range(len(head))]

@@ -14,8 +14,8 @@ from contracts.clock import SystemClock
 from contracts.errors import ExitCode, FleetError, Interrupted
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import error_document
-from dispatch.plain_text import plain
 from dispatch.results import JobResult
+from validation.inert import inert, one_line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,20 +88,20 @@ def tell_waited(waited: Sequence[Waited]) -> None:
     for item in waited:
         if item.result is not None:
             result = item.result
-            summary = plain(result.run.summary, max_chars=200)
+            summary = one_line(result.run.summary, 200)
             click.echo(f"{item.job_id}  {result.host}  {result.status.value}  {summary}")
             _tell_where(result)
             tell_alarms(result)
         if item.error is not None:
             text = str(item.error)
             named = text if item.job_id in text else f"{item.job_id}: {text}"
-            click.echo(f"error: {named}", err=True)
+            click.echo(f"error: {inert(named)}", err=True)
 
 
 def _tell_where(result: JobResult) -> None:
     """Say on stderr where the work stands, and whether somebody has to look at it."""
     if result.run.worktreePath:
-        place = plain(result.run.worktreePath, max_chars=4_096)
+        place = one_line(result.run.worktreePath, 4_096, keep_spaces=True)
         review = "needs review; " if result.run.needs_human_review else ""
         click.echo(
             f"note: {result.job_id}: {review}the work is in {place} on {result.host} "
@@ -113,4 +113,4 @@ def _tell_where(result: JobResult) -> None:
 def tell_alarms(result: JobResult) -> None:
     """Say on stderr what came that should not have."""
     for alarm in result.alarms:
-        click.echo(f"ALARM: {result.job_id}: {plain(alarm)}", err=True)
+        click.echo(f"ALARM: {result.job_id}: {one_line(alarm, 500)}", err=True)

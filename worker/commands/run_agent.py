@@ -27,6 +27,7 @@ from contracts.run_agent import Risk, RunAgentResult
 from dispatch.commands.boundary import boundary
 from dispatch.settings import wants_traceback
 from validation.admission import AGENT_NAMES, refused_result
+from validation.inert import inert_json
 from worker.local_run import read_task, run_here
 from worker.outcome import EXIT_CODES, was_declined
 from worker.terminal import next_steps, open_missing_streams
@@ -168,7 +169,9 @@ def _broken(payload: dict[str, JsonValue], error: Exception, job_id: str) -> Run
 
 def _print(result: RunAgentResult) -> None:
     try:
-        click.echo(result.to_json(indent=2).encode("utf-8"))  # JSON is UTF-8, whatever the locale
+        click.echo(
+            inert_json(result.to_json(indent=2)).encode("utf-8")
+        )  # JSON is UTF-8, whatever the locale
         sys.stdout.flush()
     except BrokenPipeError:
         raise

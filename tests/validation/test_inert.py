@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import json
 import time
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runagent.text import cut, first_line, inert, last_lines, one_line
+from validation.inert import cut, first_line, inert, inert_json, last_lines, one_line
 
 
 @given(text=st.text())
@@ -54,3 +56,38 @@ def test_openings_without_an_end_are_read_in_linear_time(opening: str) -> None:
     began = time.monotonic()
     inert(opening * 200_000)
     assert time.monotonic() - began < 5
+
+
+_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+_ACTING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+@given(st.text(st.characters(exclude_categories=())))
+def test_a_line_holds_nothing_that_acts(text: str) -> None:
+    for line in (one_line(text, 500), one_line(text, 500, keep_spaces=True)):
+        assert not {unicodedata.category(c) for c in line} & _ACTING
+        line.encode("utf-8")
+
+
+@given(_JSON)
+def test_inert_json_means_the_same(value: Any) -> None:
+    document = inert_json(json.dumps(value, ensure_ascii=False, indent=2))
+    assert json.loads(document) == value
+    assert not {unicodedata.category(c) for c in document if c != "\n"} & _ACTING
+
+
+def test_characters_beyond_the_first_plane_are_escaped_as_pairs() -> None:
+    assert inert_json('"\U000e0001"') == '"\\udb40\\udc01"'
+
+
+def test_a_sequence_that_opens_with_one_character_vanishes_too() -> None:
+    assert inert("\x9b31mred\x9b0m \x1b[?1049hscreen \x1b[>4;2mkeys") == "red screen keys"
+
+
+def test_a_path_keeps_its_spaces() -> None:
+    assert one_line("/a  b\tc\nd", 50, keep_spaces=True) == "/a  b c d"
+    assert one_line("/a  b", 4, keep_spaces=True) == "/a …"
