@@ -30,6 +30,9 @@ DEFAULT_REDIS_URL: Final = "redis://127.0.0.1:6379/0"
 # The validator's own clamp: it has the same kind of deadline as an agent, and never none.
 _VALIDATION_MAX_S: Final = 14_400
 _CONCURRENCY_MAX: Final = 64
+# Most runs end within the agent's default limit of 20 minutes; a restart waits for 15 of them.
+_DRAIN_DEFAULT_S: Final = 900
+_DRAIN_MAX_S: Final = 86_400  # a day: longer than two attempts and a validation at their limits
 
 
 class _Section(BaseModel):
@@ -49,11 +52,13 @@ class SenderSection(_Section):
 
 
 class HostSection(_Section):
-    """`[host]`: what a listener here calls itself and serves. Empty name: the machine's."""
+    """`[host]`: what a listener here calls itself and serves, and how long it lets running jobs
+    finish when it is told to end. Empty name: the machine's."""
 
     name: StrictStr = ""
     lanes: tuple[StrictStr, ...] = ()
     concurrency: Annotated[StrictInt, Field(ge=1, le=_CONCURRENCY_MAX)] = 1
+    drain_timeout_s: Annotated[StrictInt, Field(ge=0, le=_DRAIN_MAX_S)] = _DRAIN_DEFAULT_S
 
 
 class AgentSection(_Section):

@@ -143,7 +143,7 @@ class RunEnvelope:
         except RunDied as died:
             record = ports.journal.find(claims.jti)
             assert record is not None, "a claimed job has a record"
-            return self._lost(record, "run_process_died", str(died))
+            return self._lost(record, died.code, str(died))
 
     def _lost(self, record: JobRecord, code: str, why: str) -> RunAgentResult:
         host, tree = self._ports.settings.host, left_worktree(record)

@@ -1,8 +1,8 @@
 """The listener of one host: builds its parts, starts them in order, and ends them in order.
 
 Start: the host's lease, what a crash left, then heartbeat, outbox and intake. End: the first
-signal drains (nothing new, what runs may finish), the second stops what runs and keeps its work.
-Everything it still owes then stands in the journal.
+signal drains (nothing new, what runs may finish), the second or the drain's deadline stops what
+runs and keeps its work. Everything it still owes then stands in the journal.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from worker.announcer import Say
 from worker.bells import Bells
 from worker.board import Board
 from worker.broker_connection import connect_listener
+from worker.drain import Drain
 from worker.entry import RunEnvelope
 from worker.entry_ports import EntryPorts
 from worker.heartbeat import LEASE_KIND, LEASE_S, Heartbeat, HostState
@@ -33,13 +34,10 @@ from worker.lane_claims import LaneClaims
 from worker.outbox import Outbox
 from worker.probes import Probes
 from worker.recovery import recover
-from worker.runs import STOP_GRACE_S, Runs
+from worker.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
 
-_JOIN_S: Final = 1.0
-# After a second signal: the run's own grace and evidence, then the whole tree's end.
-_STOP_S: Final = STOP_GRACE_S + 15.0
 _LAST_DELIVERY_S: Final = 5.0
 
 
@@ -110,6 +108,15 @@ class Listener:
             say=say,
             broker=masked_url(settings.redis_url),
         )
+        self._drain = Drain(
+            self._intake,
+            self._runs,
+            self._outbox,
+            hurry=self._force,
+            limit_s=settings.drain_timeout_s,
+            clock=clock,
+            say=say,
+        )
         self._probes = Probes(runner, settings.presets, environment, folder=settings.state_dir)
         state = HostState(
             host=settings.host,
@@ -139,7 +146,7 @@ class Listener:
             thread.start()
         try:
             self._intake.run(self._stop)
-            self._drain()
+            self._drain.run()
         finally:
             ended.set()
             self._outbox.wake()
@@ -161,21 +168,6 @@ class Listener:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, handle)
-
-    def _drain(self) -> None:
-        running = self._runs.count()
-        hint = {"remedy": "they may finish; a second signal stops them"} if running else {}
-        self._say("draining", running=running, **hint)
-        while not self._intake.join(_JOIN_S):
-            if self._force.is_set():
-                self._say("stopping", running=self._runs.count())
-                self._runs.stop_all()
-                if not self._intake.join(_STOP_S):
-                    self._runs.end_all()
-                    self._outbox.close()
-                    self._intake.join(_STOP_S)
-                break
-        self._outbox.deliver_all()
 
     def _close(self) -> None:
         self._heartbeat.stop()

@@ -56,7 +56,12 @@ class RunTask:
 
 
 class RunDied(Exception):
-    """A run process ended without a result; the text says how, and nothing it printed."""
+    """A run process ended without a result; the text says how, and nothing it printed. `code` is
+    the risk that stands for it."""
+
+    def __init__(self, message: str, *, code: str = "run_process_died") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Runs:
@@ -77,7 +82,7 @@ class Runs:
         self._command = command
         self._lock = threading.Lock()
         self._running: dict[str, RunningProcess] = {}
-        self._stopping = False
+        self._stopping = ""
 
     def run(self, task: RunTask, folder: Path) -> RunAgentResult:
         """Run `task` in a process with `folder` (made if missing) as its working directory.
@@ -96,18 +101,19 @@ class Runs:
         )
         with self._lock:
             if self._stopping:
-                raise RunDied("the listener was stopped before the run began")
+                why = f"stopped before the run began: {self._stopping}"
+                raise RunDied(why, code="interrupted")
             running = self._running[task.job_id] = self._runner.start(spec)
         try:
-            return _read_result(running.wait())
+            return self._read_result(running.wait())
         finally:
             with self._lock:
                 del self._running[task.job_id]
 
-    def stop_all(self) -> None:
+    def stop_all(self, why: str) -> None:
         """Ask every run to stop and hand in what it has; start none from here on."""
         with self._lock:
-            self._stopping = True
+            self._stopping = why
             running = list(self._running.values())
         for run in running:
             _ask_to_stop(run)
@@ -124,6 +130,16 @@ class Runs:
         with self._lock:
             return len(self._running)
 
+    def _read_result(self, outcome: ProcessOutcome) -> RunAgentResult:
+        try:
+            return RunAgentResult.model_validate_json(outcome.stdout)
+        except ValidationError as error:
+            how = _how_it_ended(outcome)
+            if self._stopping:
+                why = f"stopped with its listener ({self._stopping}): {how}"
+                raise RunDied(why, code="interrupted") from error
+            raise RunDied(how) from error
+
 
 def _ask_to_stop(run: RunningProcess) -> None:
     """Signal the run process alone: its agent is for it to end. Windows has no such signal."""
@@ -132,13 +148,6 @@ def _ask_to_stop(run: RunningProcess) -> None:
         return
     with contextlib.suppress(ProcessLookupError):
         os.kill(run.pid, signal.SIGTERM)
-
-
-def _read_result(outcome: ProcessOutcome) -> RunAgentResult:
-    try:
-        return RunAgentResult.model_validate_json(outcome.stdout)
-    except ValidationError as error:
-        raise RunDied(_how_it_ended(outcome)) from error
 
 
 def _how_it_ended(outcome: ProcessOutcome) -> str:

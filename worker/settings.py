@@ -30,6 +30,7 @@ class HostSettings:
     host: str
     lanes: tuple[str, ...]
     concurrency: int
+    drain_timeout_s: int
     redis_url: str  # with its password: show it masked only
     repo_paths: Mapping[str, str]
     presets: Mapping[AgentName, AgentPreset]
@@ -79,6 +80,7 @@ def host_settings(settings: Settings) -> HostSettings:
         host=settings.host_name,
         lanes=tuple(dict.fromkeys(settings.host.lanes)),
         concurrency=settings.host.concurrency,
+        drain_timeout_s=settings.host.drain_timeout_s,
         redis_url=settings.redis_url,
         repo_paths=settings.repo_paths,
         presets=_presets(settings),
