@@ -63,7 +63,7 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
         _LOG.exception("job %s on %s broke off", order.job_id, order.host)
         findings.break_off(error)
     if findings.worktree is not None:
-        _leave(findings, findings.worktree)
+        _leave(findings, findings.worktree, ports)
     if not findings.launches:
         remove_if_empty(ports.runtime_dir)
     return findings.result(ports.clock.monotonic())
@@ -127,6 +127,7 @@ def _make_worktree(findings: Findings, ports: HostPorts) -> Worktree:
         shadow_dir=_shadow_dir(ports),
         runner=ports.runner,
         deadline_s=ports.git_timeout_s,
+        trees=ports.trees,
     )
     findings.worktree = worktree
     findings.add_risks(worktree.notes)
@@ -199,13 +200,14 @@ def _looking(findings: Findings) -> Iterator[None]:
         findings.add_risks([Risk(code="could_not_look", message=str(error))])
 
 
-def _leave(findings: Findings, worktree: Worktree) -> None:
+def _leave(findings: Findings, worktree: Worktree, ports: HostPorts) -> None:
     """Leave a worktree that an agent was in to its owner; take one away that is still unused."""
     try:
         if findings.launches:
             unlock_worktree(worktree)
+            ports.trees.leave(worktree.job_id)
         else:
-            remove_worktree(worktree)
+            remove_worktree(worktree, ports.trees)
             findings.worktree = None
     except FleetError as error:
         findings.add_risks([Risk(code=error.kind, message=str(error))])

@@ -17,6 +17,7 @@ from contracts.run_agent import AgentName, RunAgentRequest
 from runagent.agents import AgentPreset
 from runagent.governor import Governor
 from runagent.process import ProcessRunner
+from runagent.tree_registry import NO_REGISTRY, TreeRegistry
 
 VALIDATION_TIMEOUT_S: Final = 1_200  # the agent's own default limit, for want of a better measure
 GIT_TIMEOUT_S: Final = 600.0
@@ -76,7 +77,7 @@ class HostPorts:
     the further names that this host lets through. `runtime_dir` is this job's own, private, and
     absolute: the shadow git directory, the staged prompt and the raw tails live there. `record`
     is told `started` before each start, `agent_done` and `validated`; what it raises stops the
-    run. `cancelled` stops the run wherever it is.
+    run. `cancelled` stops the run wherever it is. `trees` is where the worktree is written down.
     """
 
     runner: ProcessRunner
@@ -92,3 +93,4 @@ class HostPorts:
     validation_timeout_s: float = VALIDATION_TIMEOUT_S
     git_timeout_s: float = GIT_TIMEOUT_S
     detectors: tuple[str, ...] = ()
+    trees: TreeRegistry = NO_REGISTRY

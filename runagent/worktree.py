@@ -8,6 +8,7 @@ no branch, no folder. It must never touch the main checkout and never fall back 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -24,6 +25,7 @@ from runagent.process import ProcessRunner
 from runagent.repo_lock import hold_repo_lock
 from runagent.repository import admit_repository, choose_base
 from runagent.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
+from runagent.tree_registry import NO_REGISTRY, PlannedTree, TreeRegistry, identity_of
 from runagent.tree_removal import remove_child, remove_if_empty
 from runagent.trusted_git import TrustedGit
 from runagent.worktree_files import fill_worktree, keeps_file_mode, note_what_is_missing
@@ -64,11 +66,13 @@ def prepare_worktree(
     shadow_dir: str,
     runner: ProcessRunner,
     deadline_s: float,
+    trees: TreeRegistry = NO_REGISTRY,
 ) -> Worktree:
     """Make the worktree of a job in the repository at `repo` and return it, filled and locked.
 
     `branch` None means the repository's default (see `choose_base`). `shadow_dir` must not exist,
     its parent must, on a private place outside the agent's reach. `deadline_s` bounds all of it.
+    `trees` is told before anything is made.
 
     Raises RepositoryRefused (its code says why), CouldNotCheck or Unavailable; whatever is raised,
     nothing is left of the attempt.
@@ -94,9 +98,10 @@ def prepare_worktree(
     with ExitStack() as undo:
         with hold_repo_lock(draft.common_dir, deadline.left_s()):
             refuse_taken_names(repository.git, draft.branch, draft.path)
+            trees.plan(_planned(draft, ticket))
+            undo.callback(_remove_what_was_made, draft, trees)
             if make_agents_folder(folder, draft.repo):
                 undo.callback(remove_if_empty, folder)
-            undo.callback(_remove_what_was_made, draft)
             add_worktree(
                 repository.git,
                 branch=draft.branch,
@@ -105,6 +110,8 @@ def prepare_worktree(
                 reason=f"fleet-dispatch job {job_id}",
                 deadline=deadline,
             )
+            draft = replace(draft, admin_dir=find_admin_dir(draft.common_dir, draft.path))
+            trees.stands(job_id, admin_dir=draft.admin_dir, identity=_identity_of_new(draft.path))
         filled = _fill(draft, repository.git, runner, deadline)
         undo.pop_all()
     return filled
@@ -134,9 +141,10 @@ def unlock_worktree(worktree: Worktree) -> None:
         return
 
 
-def remove_worktree(worktree: Worktree) -> None:
+def remove_worktree(worktree: Worktree, trees: TreeRegistry = NO_REGISTRY) -> None:
     """Remove the worktree, its branch, its git state and its shadow: for failure paths alone, where
-    no work can be lost. The branch goes only while it still stands at the base commit.
+    no work can be lost. The branch goes only while it still stands at the base commit. `trees` is
+    told when nothing is left.
 
     Raises CouldNotCheck when something stays.
     """
@@ -152,14 +160,33 @@ def remove_worktree(worktree: Worktree) -> None:
     finally:
         shutil.rmtree(worktree.shadow_dir, ignore_errors=True)
     remove_if_empty(os.path.dirname(worktree.path))
+    with contextlib.suppress(FleetError):  # a row too many is struck out by the next collection
+        trees.forget(worktree.job_id)
 
 
-def _remove_what_was_made(draft: Worktree) -> None:
-    """Undo a failed attempt; the failure itself is what the caller hears of."""
+def _planned(draft: Worktree, ticket: str) -> PlannedTree:
+    return PlannedTree(
+        job_id=draft.job_id,
+        path=draft.path,
+        repo=draft.repo,
+        common_dir=draft.common_dir,
+        branch=draft.branch,
+        base_commit=draft.base_commit,
+        ticket=ticket,
+    )
+
+
+def _identity_of_new(path: str) -> str:
     try:
-        remove_worktree(draft)
-    except CouldNotCheck:
-        return
+        return identity_of(path)
+    except OSError as error:
+        raise CouldNotCheck(f"the new worktree {path} cannot be read: {error.strerror}") from error
+
+
+def _remove_what_was_made(draft: Worktree, trees: TreeRegistry) -> None:
+    """Undo a failed attempt; the failure itself is what the caller hears of."""
+    with contextlib.suppress(CouldNotCheck):
+        remove_worktree(draft, trees)
 
 
 def _remove_metadata(worktree: Worktree) -> None:
@@ -174,7 +201,7 @@ def _remove_metadata(worktree: Worktree) -> None:
 
 
 def _fill(draft: Worktree, git: TrustedGit, runner: ProcessRunner, deadline: Deadline) -> Worktree:
-    admin_dir = find_admin_dir(draft.common_dir, draft.path)
+    admin_dir = draft.admin_dir
     shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
     try:
         create_shadow(
@@ -195,4 +222,4 @@ def _fill(draft: Worktree, git: TrustedGit, runner: ProcessRunner, deadline: Dea
             remedy="make room or mend the folder's permissions",
         ) from error
     notes = note_what_is_missing(shadow, deadline)
-    return replace(draft, admin_dir=admin_dir, pointer=pointer, notes=notes)
+    return replace(draft, pointer=pointer, notes=notes)

@@ -28,6 +28,7 @@ from worker.journal_records import (
 )
 from worker.journal_schema import JobState
 from worker.journal_store import JournalFile
+from worker.journal_trees import JournalTrees
 from worker.leases import Leases
 from worker.owners import is_alive, this_process
 from worker.witness import Witness
@@ -61,6 +62,7 @@ class Journal:
         self._witness = None if witness is None else Witness(Path(witness))
         self._file = JournalFile(Path(path))
         self.leases = Leases(self._file, clock)
+        self.trees = JournalTrees(self._file, clock, self.leases)
         if self._witness is not None:
             self._check_witness(self._witness)
 

@@ -106,6 +106,7 @@ def _ports(
         validation_timeout_s=settings.validation_timeout_s,
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
+        trees=journal.trees,
     )
 
 

@@ -47,6 +47,7 @@ def host_ports(
         validation_timeout_s=settings.validation_timeout_s,
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
+        trees=journal.trees,
     )
 
 
