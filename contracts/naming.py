@@ -81,6 +81,11 @@ def host_key(host: str) -> str:
     return f"{PREFIX}:host:{host}"
 
 
+def farewell_key(host: str) -> str:
+    """Return the key that a host which ends in order leaves: decimal Unix seconds."""
+    return f"{PREFIX}:farewell:{host}"
+
+
 def hosts_index() -> str:
     """Return the sorted set of host names by the time they were last seen (Unix seconds)."""
     return f"{PREFIX}:hosts"

@@ -14,8 +14,9 @@ from contracts import limits
 from contracts.clock import Clock, SystemClock
 from contracts.errors import Unavailable, WaitTimedOut
 from contracts.run_agent import RunAgentRequest
-from dispatch.client import FleetClient, JobHandle
+from dispatch.client import FleetClient
 from dispatch.hosts import HostView
+from dispatch.job_handle import JobHandle
 from dispatch.job_views import JobView
 from dispatch.queue import AsyncBells, Pushed
 from dispatch.queue.result_store import RECHECK_S

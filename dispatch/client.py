@@ -8,7 +8,6 @@ key, Unavailable for a broker or disk that is away, WaitTimedOut for a wait that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from contracts import limits
@@ -16,7 +15,8 @@ from contracts.clock import Clock, SystemClock
 from contracts.errors import FleetError, InvalidRequest, KeysRefused, Problem, Refused, Unavailable
 from contracts.ids import checked_job_id
 from contracts.run_agent import KIND, RunAgentRequest, Status
-from dispatch.hosts import HostView, view_hosts, waiting_reason
+from dispatch.hosts import HostView, view_hosts
+from dispatch.job_handle import JobHandle, handle_of
 from dispatch.job_views import JobView, view_job
 from dispatch.keyring import SenderKeyring
 from dispatch.queue import FleetQueue, Pushed
@@ -26,19 +26,6 @@ from dispatch.sent import SentJob, SentJobs
 from dispatch.settings import Settings, load_settings
 from dispatch.signing import outgoing, sign_job
 from validation.admission import check_payload
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobHandle:
-    """One queued job. `target` is "" when any host of the lane may take it; `note` says why it may
-    have to wait."""
-
-    job_id: str
-    target: str
-    lane: str
-    aud: str
-    pushed: Pushed
-    note: str = ""
 
 
 class FleetClient:
@@ -132,7 +119,7 @@ class FleetClient:
             hosts: list[HostView] | None = self.hosts()
         except FleetError:
             hosts = None  # the jobs are queued: a note that cannot be made is no reason to fail
-        return [_handle(job, state, hosts, now) for job, state in zip(jobs, pushed, strict=True)]
+        return [handle_of(job, state, hosts, now) for job, state in zip(jobs, pushed, strict=True)]
 
     def resend(self, job_id: str) -> Pushed:
         """Queue a job of ours again, byte for byte, unless it is there or has a result.
@@ -236,15 +223,3 @@ class FleetClient:
             return None
         found = self.result(sent.job_id)
         return None if found is None else (found.status, found.host)
-
-
-def _handle(job: SentJob, pushed: Pushed, hosts: Sequence[HostView] | None, now: int) -> JobHandle:
-    waiting = "" if hosts is None else waiting_reason(job.aud, job.lane, hosts, now=now)
-    return JobHandle(
-        job_id=job.job_id,
-        target=job.target,
-        lane=job.lane,
-        aud=job.aud,
-        pushed=pushed,
-        note=f"queued: {waiting}" if waiting and pushed is not Pushed.FINISHED else "",
-    )

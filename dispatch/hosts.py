@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from contracts.naming import host_audience
+from dispatch.queue import HostTrace
+from dispatch.times import last_seen_words, read_seconds, rfc3339
 from validation.inert import one_line
 
-_LONGEST_S: Final = 9_999 * 86_400.0
+QUEUED: Final = "queued"
+LIVE: Final = "live"
+STOPPED: Final = "stopped"
+HOST_LOST: Final = "host_lost"  # silence alone: whether it is gone, nobody but itself can say
+NEVER_SEEN: Final = "never_seen"
 
 
 def _short(value: object) -> object:
@@ -40,12 +46,23 @@ class Heartbeat(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostView:
-    """One host: `beat` is None while it is silent, `last_seen` is None when it never was seen."""
+    """One host: `beat` is None while it is silent, `last_seen` is None when it never was seen, and
+    `stopped_at` is when it ended in order (Unix seconds), None unless that is why it is silent."""
 
     name: str
     last_seen: float | None
     beat: Heartbeat | None
     granted_lanes: tuple[str, ...] = ()
+    stopped_at: float | None = None
+
+    @property
+    def state(self) -> str:
+        """Return `live`, `stopped`, `host_lost` or `never_seen`."""
+        if self.beat is not None:
+            return LIVE
+        if self.stopped_at is not None:
+            return STOPPED
+        return NEVER_SEEN if self.last_seen is None else HOST_LOST
 
     @property
     def is_live(self) -> bool:
@@ -69,53 +86,54 @@ def read_heartbeat(name: str, text: str | None) -> Heartbeat | None:
 
 
 def view_hosts(
-    beats: Iterable[tuple[str, float, str | None]], granted: Sequence[tuple[str, Sequence[str]]]
+    traces: Iterable[HostTrace], granted: Sequence[tuple[str, Sequence[str]]]
 ) -> list[HostView]:
     """Return every host that was seen or was granted keys, by name.
 
-    `beats` is what the queue returns; `granted` is (host, lanes).
+    `traces` is what the queue returns; `granted` is (host, lanes).
     """
     lanes = {name: tuple(sorted(held)) for name, held in granted}
     views = {name: HostView(name=name, last_seen=None, beat=None) for name in lanes}
-    for name, seen, text in beats:
-        views[name] = HostView(name=name, last_seen=seen, beat=read_heartbeat(name, text))
+    for name, seen, text, farewell in traces:
+        beat = read_heartbeat(name, text)
+        stopped_at = read_seconds(farewell) if beat is None else None
+        views[name] = HostView(name=name, last_seen=seen, beat=beat, stopped_at=stopped_at)
     return [
-        HostView(
-            name=view.name,
-            last_seen=view.last_seen,
-            beat=view.beat,
-            granted_lanes=lanes.get(name, ()),
-        )
-        for name, view in sorted(views.items())
+        replace(view, granted_lanes=lanes.get(name, ())) for name, view in sorted(views.items())
     ]
 
 
-def waiting_reason(aud: str, lane: str, hosts: Sequence[HostView], *, now: float) -> str:
-    """Return why nobody takes a job queued for `aud` in `lane` now, "" when somebody will."""
+def waiting_state(aud: str, lane: str, hosts: Sequence[HostView], *, now: float) -> tuple[str, str]:
+    """Return the state of a job queued for `aud` in `lane`, and why nobody takes it now.
+
+    The state is `queued` or `host_lost`; the reason is "" when somebody will take it.
+    """
     kind, _, name = aud.partition(":")
     if kind == "lane":
-        if any(host.serves(lane) for host in hosts):
-            return ""
-        return f"no listener serves lane {lane}"
+        served = any(host.serves(lane) for host in hosts)
+        return QUEUED, "" if served else no_listener_words(lane)
     host = next((item for item in hosts if host_audience(item.name) == aud), None)
-    if host is None or (host.last_seen is None and not host.is_live):
-        return f"host {name} was never seen"
-    if not host.is_live:
-        return f"host {name} is silent ({last_seen_words(host.last_seen, now)})"
-    return "" if host.serves(lane) else f"host {name} does not serve lane {lane}"
+    if host is None or host.state == NEVER_SEEN:
+        return QUEUED, f"host {name} was never seen"
+    if host.state == STOPPED:
+        return QUEUED, stopped_words(host)
+    if host.state == HOST_LOST:
+        return HOST_LOST, last_seen_words(host.last_seen, now)
+    return QUEUED, "" if host.serves(lane) else f"host {name} does not serve lane {lane}"
 
 
-def last_seen_words(last_seen: float | None, now: float) -> str:
-    """Return `last seen N s ago` or `never seen`."""
-    if last_seen is None:
-        return "never seen"
-    return f"last seen {age_words(now - last_seen)} ago"
+def no_listener_words(lane: str) -> str:
+    """Return the sentence for a lane without a living host."""
+    return f"no listener serves lane {lane}"
 
 
-def age_words(seconds: float) -> str:
-    """Return a span of time in its largest fitting unit: 45 s, 12 min, 5 h, 3 d."""
-    whole = int(min(max(seconds, 0.0), _LONGEST_S))  # a forged time may be infinite
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if whole >= 2 * size:
-            return f"{whole // size} {unit}"
-    return f"{whole} s"
+def stopped_words(host: HostView) -> str:
+    """Return the sentence for a host that ended in order."""
+    return f"host {host.name} was stopped at {rfc3339(host.stopped_at)}"
+
+
+def state_words(state: str, why: str) -> str:
+    """Return a state that is no end, with its reason: `queued: why`, `host_lost (last seen …)`."""
+    if not why:
+        return state
+    return f"{state} ({why})" if state == HOST_LOST else f"{state}: {why}"

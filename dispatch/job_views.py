@@ -11,11 +11,19 @@ from typing import Final
 
 from contracts import limits
 from contracts.run_agent import Status
-from dispatch.hosts import HostView, last_seen_words, waiting_reason
+from dispatch.hosts import (
+    HOST_LOST,
+    NEVER_SEEN,
+    QUEUED,
+    STOPPED,
+    HostView,
+    stopped_words,
+    waiting_state,
+)
 from dispatch.sent import SentJob
+from dispatch.times import last_seen_words, read_seconds
 from validation.inert import one_line
 
-QUEUED: Final = "queued"
 _FINAL: Final = frozenset({"done", "published", "refused"})
 # What hosts write. Anything else was written by somebody else, a status before all.
 _UNDER_WAY: Final = frozenset({"started"})
@@ -93,8 +101,9 @@ def _state(
     if state == QUEUED:
         if is_over:
             return "expired", "no host took it before its time ran out"
-        waiting = waiting_reason(fields.get("aud", ""), fields.get("lane", ""), hosts, now=now)
-        return QUEUED, waiting or reason
+        aud, lane = fields.get("aud", ""), fields.get("lane", "")
+        waiting, why = waiting_state(aud, lane, hosts, now=now)
+        return waiting, why or reason
     if state in _FINAL:
         return state, reason
     if state not in _UNDER_WAY:
@@ -106,13 +115,15 @@ def _running_state(
     state: str, reason: str, name: str, hosts: Sequence[HostView], now: float
 ) -> tuple[str, str]:
     host = next((item for item in hosts if item.name == name), None)
-    if name and (host is None or not host.is_live):
-        return "host_lost", last_seen_words(host.last_seen if host else None, now)
+    if host is not None and host.state == STOPPED:
+        return state, f"{stopped_words(host)}: it tells how this ended when it is back"
+    if name and (host is None or host.state in (HOST_LOST, NEVER_SEEN)):
+        return HOST_LOST, last_seen_words(host.last_seen if host else None, now)
     return state, reason
 
 
 def _since(fields: Mapping[str, str], sent: SentJob | None, now: float) -> float:
     if sent is not None:
         return float(sent.iat)
-    text = fields.get("enqueued_at", "")
-    return float(text) if text.isascii() and text.isdecimal() and len(text) < 16 else now
+    told = read_seconds(fields.get("enqueued_at"))
+    return now if told is None else told

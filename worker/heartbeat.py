@@ -81,6 +81,7 @@ class Heartbeat:
         def write() -> None:
             with self._redis.pipeline(transaction=True) as pipeline:
                 pipeline.set(naming.host_key(state.host), text, ex=limits.HEARTBEAT_TTL_S)
+                pipeline.delete(naming.farewell_key(state.host))
                 pipeline.zadd(index, {state.host: now})
                 pipeline.zremrangebyscore(index, "-inf", now - _INDEX_KEEPS_S)
                 pipeline.execute()
@@ -88,9 +89,14 @@ class Heartbeat:
         overwriting(self._redis, index, write)
 
     def stop(self) -> None:
-        """Take the beat away at an orderly end, so that nobody waits for this host. Best effort."""
+        """Take the beat away at an orderly end and leave a farewell, so that nobody takes this
+        host for lost. Best effort: without it the host is shown as lost."""
+        host, now = self._state.host, int(self._clock.wall())
         try:
-            self._redis.delete(naming.host_key(self._state.host))
+            with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.delete(naming.host_key(host))
+                pipeline.set(naming.farewell_key(host), str(now), ex=_INDEX_KEEPS_S)
+                pipeline.execute()
         except RedisError:
             return
 

@@ -12,10 +12,11 @@ from contracts import limits
 from contracts.errors import ExitCode, InvalidRequest, Problem
 from contracts.run_agent import KIND
 from contracts.strict_json import JsonValue, parse_strict_object
-from dispatch.client import FleetClient, JobHandle
+from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
 from dispatch.commands.waiting import Seconds, Waited, tell_waited, wait_all, waited_row
+from dispatch.job_handle import JobHandle
 from dispatch.results import worst_exit_code
 from dispatch.settings import load_settings
 

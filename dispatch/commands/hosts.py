@@ -14,10 +14,10 @@ from dispatch.commands.output import (
     print_document,
     print_table,
     redis_option,
-    rfc3339,
 )
-from dispatch.hosts import Heartbeat, HostView, last_seen_words
+from dispatch.hosts import HOST_LOST, STOPPED, Heartbeat, HostView, state_words
 from dispatch.settings import load_settings
+from dispatch.times import age_words, last_seen_words, rfc3339
 
 _EXAMPLE: Final = """\b
 Example:
@@ -42,20 +42,27 @@ def command(*, redis_url: str | None, as_json: bool) -> None:
 
 
 def _cells(view: HostView, now: float) -> tuple[str, ...]:
-    seen = last_seen_words(view.last_seen, now).removeprefix("last seen ")
+    seen = last_seen_words(view.last_seen, now)
     if view.beat is None:
-        return (view.name, "silent", "", "", "", "", seen)
+        state = state_words(view.state, seen) if view.state == HOST_LOST else view.state
+        if view.state == STOPPED and view.stopped_at is not None:
+            state = f"stopped ({age_words(now - view.stopped_at)} ago)"
+        return (view.name, state, "", ",".join(view.granted_lanes), "", "", _brief(seen))
     beat = view.beat
     agents = ", ".join(f"{name} {version}".strip() for name, version in sorted(beat.agents.items()))
     free, lanes = f"{beat.free}/{beat.slots}", ",".join(beat.lanes)
-    return (view.name, "live", beat.os, lanes, agents, free, seen)
+    return (view.name, "live", beat.os, lanes, agents, free, _brief(seen))
+
+
+def _brief(seen: str) -> str:
+    return seen.removeprefix("last seen ")
 
 
 def _row(view: HostView) -> dict[str, Any]:
     beat = view.beat or Heartbeat(host=view.name)
     return {
         "host": view.name,
-        "state": "live" if view.is_live else "silent",
+        "state": view.state,
         "os": beat.os,
         "lanes": list(beat.lanes),
         "agents": beat.agents,
@@ -64,5 +71,6 @@ def _row(view: HostView) -> dict[str, Any]:
         "contractRevision": beat.contractRevision,
         "version": beat.version,
         "lastSeen": rfc3339(view.last_seen),
+        "stoppedAt": rfc3339(view.stopped_at),
         "grantedLanes": list(view.granted_lanes),
     }

@@ -9,9 +9,10 @@ import click
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
-from dispatch.hosts import age_words
+from dispatch.hosts import HOST_LOST, state_words
 from dispatch.job_views import JobView
 from dispatch.settings import load_settings
+from dispatch.times import age_words
 
 _EXAMPLE: Final = """\b
 Example:
@@ -42,8 +43,10 @@ def command(*, limit: int, redis_url: str | None, as_json: bool) -> None:
 
 def _cells(view: JobView) -> tuple[str, ...]:
     where = (view.lane, view.target or "first free", view.host)
-    what = (view.agent, view.ticket, age_words(view.age_s), view.why)
-    return (view.job_id, view.state, *where, *what)
+    is_lost = view.state == HOST_LOST
+    state = state_words(view.state, view.why) if is_lost else view.state
+    what = (view.agent, view.ticket, age_words(view.age_s), "" if is_lost else view.why)
+    return (view.job_id, state, *where, *what)
 
 
 def _row(view: JobView) -> dict[str, Any]:

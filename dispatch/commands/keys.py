@@ -13,7 +13,7 @@ from contracts.clock import Clock, SystemClock
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from dispatch.commands.boundary import boundary
 from dispatch.commands.host_files import write_host_config, write_host_policy
-from dispatch.commands.output import json_option, print_document, print_table, rfc3339
+from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.key_records import Grant, Granted, Master, dump_record, read_record
 from dispatch.key_store import accept_grant, read_records, read_revoked, record_grant
 from dispatch.keyring import GRANT_DAYS, SenderKeyring
@@ -25,6 +25,7 @@ from dispatch.private_files import (
     write_private_file,
 )
 from dispatch.settings import Settings, load_settings
+from dispatch.times import rfc3339
 
 _STDIN_MAX_BYTES: Final = 1024 * 1024
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import click
@@ -44,13 +43,3 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in [list(head), *cells]:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         click.echo(line.rstrip())
-
-
-def rfc3339(seconds: float | None) -> str:
-    """Return Unix seconds as a UTC time, "" for None or a time that no calendar has."""
-    if seconds is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return ""

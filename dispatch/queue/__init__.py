@@ -7,7 +7,8 @@ signed elsewhere and checked elsewhere. Its errors are the house's own.
 from __future__ import annotations
 
 from dispatch.queue.async_bells import AsyncBells
+from dispatch.queue.board import HostTrace
 from dispatch.queue.fleet_queue import FleetQueue, Outgoing, Pushed
 from dispatch.queue.result_store import StoredAs
 
-__all__ = ["AsyncBells", "FleetQueue", "Outgoing", "Pushed", "StoredAs"]
+__all__ = ["AsyncBells", "FleetQueue", "HostTrace", "Outgoing", "Pushed", "StoredAs"]

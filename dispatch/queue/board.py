@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from contracts import limits, naming
 from contracts.ids import checked_job_id, is_job_id, is_name
@@ -13,11 +13,22 @@ from dispatch.queue.link import BrokerLink, translated
 SHOWN_TTL_S: Final = limits.JOB_TTL_MAX_S + limits.RESULT_TTL_S
 _HEARTBEAT_MAX_BYTES: Final = 64 * 1024
 _HOSTS_MAX: Final = 1_000
+_FAREWELL_MAX_BYTES: Final = 15  # Unix seconds: ten digits for the next centuries
 _FIELD_MAX_BYTES: Final = 16 * 1024  # a path of 4096 characters, four bytes each
 _SHOWN_FIELDS: Final = (
     *("jti", "iss", "aud", "lane", "kind", "agent", "ticket", "repo", "mode"),
     *("state", "host", "enqueued_at", "updated_at", "reason"),
 )
+
+
+class HostTrace(NamedTuple):
+    """What a host left: when it was last seen (Unix seconds), its heartbeat's JSON (None when it is
+    silent), and the text of its farewell (None unless it ended in order)."""
+
+    host: str
+    last_seen: float
+    beat: str | None
+    farewell: str | None = None
 
 
 class Board(BrokerLink):
@@ -48,17 +59,19 @@ class Board(BrokerLink):
             found = read_newest(self.connection, naming.jobs_index(), limit)
         return [text for text, _ in found if is_job_id(text)]
 
-    def heartbeats(self) -> list[tuple[str, float, str | None]]:
-        """Return (host, last seen in Unix seconds, heartbeat JSON or None when silent)."""
+    def heartbeats(self) -> list[HostTrace]:
+        """Return what each host left that was seen within the last days."""
         with translated(self.url):
             seen = read_newest(self.connection, naming.hosts_index(), _HOSTS_MAX)
             hosts = [(name, when) for name, when in seen if is_name(name)]
             with self.connection.pipeline(transaction=False) as pipe:
                 for name, _ in hosts:
                     pipe.getrange(naming.host_key(name), 0, _HEARTBEAT_MAX_BYTES - 1)
-                beats = pipe.execute(raise_on_error=False)
-        rows: list[tuple[str, float, str | None]] = []
-        for (name, when), beat in zip(hosts, beats, strict=True):
-            text = beat.decode("utf-8", "replace") if isinstance(beat, bytes) and beat else None
-            rows.append((name, when, text))
-        return rows
+                    pipe.getrange(naming.farewell_key(name), 0, _FAREWELL_MAX_BYTES - 1)
+                found = [_text(item) for item in pipe.execute(raise_on_error=False)]
+        left = zip(hosts, found[::2], found[1::2], strict=True)
+        return [HostTrace(name, when, beat, farewell) for (name, when), beat, farewell in left]
+
+
+def _text(data: object) -> str | None:
+    return data.decode("utf-8", "replace") if isinstance(data, bytes) and data else None

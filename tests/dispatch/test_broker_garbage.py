@@ -80,7 +80,7 @@ def test_a_host_that_was_seen_at_no_time_there_is_breaks_nothing(
         client.zadd(naming.jobs_index(), {JOB: float(score)})
     with desk.client() as client:
         job = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])[0]
-    assert "silent" in job.note
+    assert "host_lost" in job.note
     for words in (("hosts",), ("hosts", "--json"), ("jobs",), ("jobs", "--json")):
         assert say(*words, environ=desk.environ).code == 0
 

@@ -10,14 +10,15 @@ from contracts.run_agent import Status
 from dispatch.hosts import (
     Heartbeat,
     HostView,
-    age_words,
-    last_seen_words,
     read_heartbeat,
+    state_words,
     view_hosts,
-    waiting_reason,
+    waiting_state,
 )
 from dispatch.job_views import view_job
+from dispatch.queue import HostTrace
 from dispatch.sent import SentJob
+from dispatch.times import age_words, last_seen_words, read_seconds, rfc3339
 
 NOW = 100_000.0
 JOB = "a" * 20
@@ -46,27 +47,34 @@ def silent(name: str, seconds: float | None) -> HostView:
     return HostView(name=name, last_seen=None if seconds is None else NOW - seconds, beat=None)
 
 
+def stopped(name: str, at: float = NOW - 60) -> HostView:
+    return HostView(name=name, last_seen=at, beat=None, stopped_at=at)
+
+
 @pytest.mark.parametrize(
-    ("aud", "hosts", "reason"),
+    ("aud", "hosts", "words"),
     [
-        ("lane:A", [], "no listener serves lane A"),
-        ("lane:A", [live("PC1", "B"), silent("PC2", 20)], "no listener serves lane A"),
-        ("lane:A", [live("PC1", "B"), live("PC2", "A")], ""),
-        ("host:PC1", [live("PC2", "A")], "host PC1 was never seen"),
-        ("host:PC1", [silent("PC1", None)], "host PC1 was never seen"),
-        ("host:PC1", [silent("PC1", 60)], "host PC1 is silent (last seen 60 s ago)"),
-        ("host:PC1", [live("PC1", "B")], "host PC1 does not serve lane A"),
-        ("host:PC1", [live("PC1", "A")], ""),
+        ("lane:A", [], "queued: no listener serves lane A"),
+        ("lane:A", [live("PC1", "B"), silent("PC2", 20)], "queued: no listener serves lane A"),
+        ("lane:A", [live("PC1", "B"), live("PC2", "A")], "queued"),
+        ("host:PC1", [live("PC2", "A")], "queued: host PC1 was never seen"),
+        ("host:PC1", [silent("PC1", None)], "queued: host PC1 was never seen"),
+        ("host:PC1", [silent("PC1", 60)], "host_lost (last seen 60 s ago)"),
+        ("host:PC1", [live("PC1", "B")], "queued: host PC1 does not serve lane A"),
+        ("host:PC1", [live("PC1", "A")], "queued"),
+        ("host:PC1", [stopped("PC1", 0)], "queued: host PC1 was stopped at 1970-01-01T00:00:00Z"),
+        ("lane:A", [stopped("PC1", 0)], "queued: no listener serves lane A"),
     ],
 )
-def test_a_waiting_job_says_what_it_waits_for(aud: str, hosts: list[HostView], reason: str) -> None:
-    assert waiting_reason(aud, "A", hosts, now=NOW) == reason
+def test_a_waiting_job_says_what_it_waits_for(aud: str, hosts: list[HostView], words: str) -> None:
+    assert state_words(*waiting_state(aud, "A", hosts, now=NOW)) == words
 
 
 def test_every_host_is_listed_that_was_seen_or_granted() -> None:
     beat = json.dumps({"host": "PC1", "os": "Linux", "lanes": ["A"], "newField": 1, "slots": 2})
     views = view_hosts(
-        [("PC1", 5.0, beat), ("GONE", 4.0, None)], [("PC1", ["B", "A"]), ("NEW", ["A"])]
+        [HostTrace("PC1", 5.0, beat, "4"), HostTrace("GONE", 4.0, None)],
+        [("PC1", ["B", "A"]), ("NEW", ["A"])],
     )
     assert [view.name for view in views] == ["GONE", "NEW", "PC1"]
     gone, new, pc1 = views
@@ -75,6 +83,38 @@ def test_every_host_is_listed_that_was_seen_or_granted() -> None:
     assert pc1.beat is not None
     assert (pc1.beat.slots, pc1.granted_lanes) == (2, ("A", "B"))
     assert pc1.beat.model_extra == {"newField": 1}
+    assert [view.state for view in views] == ["host_lost", "never_seen", "live"]
+
+
+@pytest.mark.parametrize(
+    ("farewell", "state"),
+    [
+        ("1700000000", "stopped"),
+        (None, "host_lost"),
+        ("soon", "host_lost"),
+        ("9" * 16, "host_lost"),
+    ],
+)
+def test_only_a_host_that_said_farewell_is_shown_as_stopped(
+    farewell: str | None, state: str
+) -> None:
+    (view,) = view_hosts([HostTrace("PC1", 5.0, None, farewell)], [])
+    assert view.state == state
+
+
+def test_a_job_that_a_stopped_host_still_owes_an_end_is_not_called_lost() -> None:
+    state, why = _view({"state": "started", "host": "PC1"}, hosts=(stopped("PC1", 0),))
+    assert state == "started"
+    assert why.startswith("host PC1 was stopped at 1970-01-01T00:00:00Z")
+
+
+def test_a_moment_that_no_calendar_has_is_shown_as_nothing() -> None:
+    assert [rfc3339(moment) for moment in (None, 1e300, float("nan"))] == ["", "", ""]
+    assert rfc3339(0.0) == "1970-01-01T00:00:00Z"
+    assert [read_seconds(text) for text in ("12", "", "-1", "1.5", "²", None)] == [
+        12.0,
+        *[None] * 5,
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"host":"PC2"}', '{"host":"PC1","lanes":1}'])

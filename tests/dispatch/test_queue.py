@@ -270,7 +270,13 @@ def test_heartbeats_are_read_for_well_formed_names_alone(broker: Broker, queue: 
         client.zadd("fd:hosts", {"PC1": 10.0, "PC2": 20.0, "bad name": 30.0, "LIST": 5.0})
         client.set("fd:host:PC1", "{}")
         client.rpush("fd:host:LIST", "x")
-    assert queue.heartbeats() == [("PC2", 20.0, None), ("PC1", 10.0, "{}"), ("LIST", 5.0, None)]
+        client.rpush("fd:farewell:LIST", "x")
+        client.set("fd:farewell:PC2", "19" * 100)
+    assert queue.heartbeats() == [
+        ("PC2", 20.0, None, "191919191919191"),
+        ("PC1", 10.0, "{}", None),
+        ("LIST", 5.0, None, None),
+    ]
 
 
 @pytest.mark.parametrize(

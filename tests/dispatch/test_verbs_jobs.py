@@ -267,8 +267,8 @@ def test_hosts_show_live_and_silent_ones(say: Say, desk: Desk) -> None:
     rows = {row["host"]: row for row in document["hosts"]}
     assert (rows["PC1"]["state"], rows["PC1"]["agents"]) == ("live", {"codex": "1.2.3"})
     assert (rows["PC1"]["free"], rows["PC1"]["slots"]) == (3, 4)
-    assert (rows["OLD"]["state"], rows["OLD"]["lastSeen"]) == ("silent", "1970-01-12T13:46:40Z")
-    assert (rows["PC2"]["state"], rows["PC2"]["lastSeen"]) == ("silent", "")
+    assert (rows["OLD"]["state"], rows["OLD"]["lastSeen"]) == ("host_lost", "1970-01-12T13:46:40Z")
+    assert (rows["PC2"]["state"], rows["PC2"]["lastSeen"]) == ("never_seen", "")
     spoken = say("hosts").out
     assert "codex 1.2.3" in spoken
     assert "3/4" in spoken

@@ -271,3 +271,21 @@ def test_a_mapped_path_is_used_here_and_the_request_stays_as_it_was(
         assert result.worktreePath.startswith(f"{repo}-agents/")
     finally:
         host.stop()
+
+
+def test_a_host_that_ends_in_order_says_farewell_and_takes_it_back_when_it_is_here_again(
+    host: Host,
+) -> None:
+    farewell = naming.farewell_key(host.name)
+    with host.broker.client() as connection:
+        assert host.stop() == 0
+        assert connection.get(naming.host_key(host.name)) is None
+        said = connection.get(farewell)
+        assert said is not None
+        assert said.isdigit()
+        host.start()
+        wait_until(lambda: connection.exists(naming.host_key(host.name)) == 1, "a heartbeat")
+        assert not connection.exists(farewell)
+        host.kill()
+        wait_until(lambda: connection.exists(naming.host_key(host.name)) == 0, "silence", 60)
+        assert not connection.exists(farewell)
