@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from contracts import limits
+from contracts.sandbox import SandboxReport
 
 KIND = "run_agent"
 CONTRACT_REVISION = 1  # counts additive changes of the request; a heartbeat names it
@@ -166,6 +167,7 @@ class RunAgentResult(BaseModel):
     )
     risks: tuple[Risk, ...] = ()
     validation: Validation = Validation()
+    sandbox: SandboxReport = SandboxReport()
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the result's JSON, keys as on the wire, on one line unless `indent` is given."""

@@ -19,6 +19,7 @@ from runagent.branches import read_branches, tell_moved
 from runagent.deadline import Deadline
 from runagent.head import Head, read_head, read_pointer
 from runagent.process import ProcessRunner
+from runagent.sandbox.protocol import GitPlace
 from runagent.shadow_git import ShadowGit
 from runagent.shared_state import SharedState, read_shared_state, tell_tampering
 from runagent.snapshot import Snapshot, differing_paths, parse_name_status, take_snapshot
@@ -63,11 +64,14 @@ class EvidenceCollector:
         runner: ProcessRunner,
         shadow_dir: str | None = None,
         deadline_s: float = LOOK_TIMEOUT_S,
+        git: GitPlace | None = None,
     ) -> None:
-        """`deadline_s` bounds each look; `shadow_dir` is the one the worktree was made with."""
+        """`deadline_s` bounds each look; `shadow_dir` is the one the worktree was made with, `git`
+        where the agent's HEAD and refs stand when not in the repository itself."""
         self._worktree = worktree
         self._shadow = ShadowGit(shadow_dir or worktree.shadow_dir, worktree.path, runner)
         self._deadline_s = deadline_s
+        self._git = git or GitPlace(worktree.admin_dir, worktree.common_dir)
         self._identity = (0, 0)
         self._shared: SharedState | None = None
         self._branches: dict[str, str] = {}
@@ -124,7 +128,7 @@ class EvidenceCollector:
     def _look(self, before: Snapshot) -> _Look:
         deadline = Deadline(self._deadline_s)
         worktree = self._worktree
-        head = read_head(worktree.admin_dir, worktree.common_dir, worktree.branch)
+        head = read_head(self._git.admin_dir, self._git.common_dir, worktree.branch)
         problems = list(head.risks)
         if self._shared is not None:
             problems.extend(tell_tampering(self._shared, self._read_shared(deadline)))
@@ -133,19 +137,13 @@ class EvidenceCollector:
             committed |= self._committed(commit, deadline, problems)
         problems.extend(self._told_of_branches(head, deadline))
         if self._was_replaced():
-            problems.append(
-                Risk(code="evidence_incomplete", message="the worktree's folder was replaced")
-            )
-            return _Look(
-                Snapshot(entries=before.entries), head, frozenset(committed), tuple(problems)
-            )
+            told = "the worktree's folder was replaced"
+            problems.append(Risk(code="evidence_incomplete", message=told))
+            kept = Snapshot(entries=before.entries)
+            return _Look(kept, head, frozenset(committed), tuple(problems))
         if read_pointer(worktree.path) != worktree.pointer:
-            problems.append(
-                Risk(
-                    code="tampered",
-                    message="the worktree's .git file is not the one that git wrote",
-                )
-            )
+            told = "the worktree's .git file is not the one that git wrote"
+            problems.append(Risk(code="tampered", message=told))
         snapshot = take_snapshot(self._shadow, deadline, also=committed, before=before)
         problems.extend(snapshot.problems)
         return _Look(snapshot, head, frozenset(committed), tuple(problems))

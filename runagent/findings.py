@@ -14,6 +14,7 @@ from typing import Any
 
 from contracts.errors import FleetError, Interrupted
 from contracts.run_agent import Rename, Risk, RunAgentResult, Validation
+from contracts.sandbox import SandboxReport
 from runagent.attempt import Attempted
 from runagent.evidence import Evidence, display_path
 from runagent.ports import RunOrder
@@ -43,6 +44,7 @@ class Findings:
     summary: str = ""
     evidence: Evidence | None = None
     validation: Validation = field(default_factory=Validation)
+    sandbox: SandboxReport = field(default_factory=SandboxReport)
     tests_attempted: tuple[str, ...] = ()
     risks: list[Risk] = field(default_factory=list)
     refusal: FleetError | None = None
@@ -118,6 +120,7 @@ class Findings:
                 exitCode=self.agent.exit_code,
                 risks=judgement.risks,
                 validation=self.validation,
+                sandbox=self.sandbox,
                 **_place(self.worktree),
                 **_changes(self.evidence),
             )

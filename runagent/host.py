@@ -8,6 +8,7 @@ a request, a repository, an agent or a validator does, and never leave something
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from runagent.evidence import EvidenceCollector
 from runagent.findings import Findings
 from runagent.launch import StagedPrompt, make_private_directory, stage_prompt
 from runagent.ports import HostPorts, RunOrder
+from runagent.sandbox.protocol import Box, Site, refuse_weaker, report_of
 from runagent.tree_removal import remove_if_empty
 from runagent.validation_run import never_started, plan_validation, run_plan
 from runagent.worktree import (
@@ -72,7 +74,9 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
 def _carry_out(findings: Findings, ports: HostPorts) -> None:
     order = findings.order
     _enter(ports, "checking")
+    findings.sandbox = report_of(ports.sandbox)
     check_payload({**order.request.to_payload(), "repo": order.repo_on_host}, grammar=_OWN_GRAMMAR)
+    refuse_weaker(ports.sandbox, order.require_sandbox)
     agent = AGENTS[AgentName(order.request.agent)]
     preset = ports.presets.get(agent.name) or agent.default_preset()
     environment = _environment(ports, agent.environment)
@@ -80,10 +84,6 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
     _enter(ports, "worktree")
     make_private_directory(ports.runtime_dir)
     worktree = _make_worktree(findings, ports)
-    collector = EvidenceCollector(
-        worktree, shadow_dir=_shadow_dir(ports), runner=ports.runner, deadline_s=ports.git_timeout_s
-    )
-    collector.start()
     launch = Launch(
         job_id=order.job_id,
         agent=agent,
@@ -93,22 +93,50 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
         environment=environment,
         limit_s=order.agent_limit_s,
     )
+    site = Site(
+        worktree=worktree,
+        runtime_dir=ports.runtime_dir,
+        agent=agent.name,
+        environment=environment,
+        host_environment=ports.environment,
+        runner=ports.runner,
+        deadline_s=ports.git_timeout_s,
+    )
+    with contextlib.closing(ports.sandbox.enclose(site)) as box:
+        _work(findings, launch, worktree, box, ports)
+
+
+def _work(
+    findings: Findings, launch: Launch, worktree: Worktree, box: Box, ports: HostPorts
+) -> None:
+    """Look, let the agent work, look, validate, look. Only agent and validator are in the box."""
+    boxed = dataclasses.replace(ports, runner=box.around(ports.runner))
+    collector = EvidenceCollector(
+        worktree,
+        shadow_dir=_shadow_dir(ports),
+        runner=ports.runner,
+        deadline_s=ports.git_timeout_s,
+        git=box.git,
+    )
+    collector.start()
     with (
         _keeping_the_first_attempt(findings),
-        stage_prompt(order.request.task, ports.runtime_dir) as prompt,
+        stage_prompt(findings.order.request.task, ports.runtime_dir) as prompt,
     ):
-        _make_attempts(findings, launch, prompt, ports)
+        _make_attempts(findings, launch, prompt, boxed)
     if not findings.launches:
         return
     with _looking(findings):
         _enter(ports, "looking")
         collector.after_agent()
+    findings.add_risks(box.bring_home())
     if goes_on_to_validation(findings.agent):
-        _validate(findings, worktree, launch, ports)
+        _validate(findings, worktree, launch, boxed)
     with _looking(findings):
         _enter(ports, "looking")
         findings.evidence = collector.after_validation()
         findings.add_risks(findings.evidence.risks)
+    findings.add_risks(box.bring_home())
 
 
 def _environment(ports: HostPorts, defaults: Mapping[str, str]) -> dict[str, str]:

@@ -14,9 +14,12 @@ from typing import Final, Protocol
 
 from contracts.clock import Clock
 from contracts.run_agent import AgentName, RunAgentRequest
+from contracts.sandbox import Capability
 from runagent.agents import AgentPreset
 from runagent.governor import Governor
 from runagent.process import ProcessRunner
+from runagent.sandbox.none import NoSandbox
+from runagent.sandbox.protocol import Sandbox
 from runagent.tree_registry import NO_REGISTRY, TreeRegistry
 
 VALIDATION_TIMEOUT_S: Final = 1_200  # the agent's own default limit, for want of a better measure
@@ -62,6 +65,7 @@ class RunOrder:
     repo_on_host: str
     host: str
     limit_s: float | None = None
+    require_sandbox: frozenset[Capability] = frozenset()  # what the policy asks of the box
 
     @property
     def agent_limit_s(self) -> float:
@@ -87,6 +91,7 @@ class HostPorts:
     inherit: tuple[str, ...] = ()
     presets: Mapping[AgentName, AgentPreset] = field(default_factory=dict)
     governor: Governor | None = None  # None: a host without one
+    sandbox: Sandbox = field(default_factory=NoSandbox)
     watch: RunWatcher = field(default_factory=SilentWatcher)
     record: Callable[[str, int, str], None] = keep_no_record
     cancelled: threading.Event = field(default_factory=threading.Event)

@@ -1,0 +1,112 @@
+"""What a sandbox is to a run: a box around agent and validator, and what is taken out of it.
+
+Owns the values and the two protocols. A sandbox is chosen by the host, never by an envelope. It
+must never claim to enforce what was not tried on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from contracts.errors import PolicyRefused
+from contracts.run_agent import AgentName, Risk
+from contracts.sandbox import Capability, SandboxMode, SandboxReport
+from runagent.process import ProcessRunner
+from runagent.worktree import Worktree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One job as its box needs to know it. Paths are absolute.
+
+    `environment` is the agent's, `host_environment` the whole of the host's: it names the sockets
+    that the agent must not reach. `runner` and `deadline_s` are for the host's own git.
+    """
+
+    worktree: Worktree
+    runtime_dir: str
+    agent: AgentName
+    environment: Mapping[str, str]
+    host_environment: Mapping[str, str]
+    runner: ProcessRunner
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GitPlace:
+    """Where the agent's own git state lies for the host to read: the worktree's git directory, and
+    the directory that holds its refs."""
+
+    admin_dir: str
+    common_dir: str
+
+
+class Box(Protocol):
+    """The box of one job: the same for every attempt and for the validator."""
+
+    @property
+    def git(self) -> GitPlace:
+        """Return where HEAD and refs stand as the agent left them."""
+        ...
+
+    def around(self, runner: ProcessRunner) -> ProcessRunner:
+        """Return a runner whose programs run inside the box."""
+        ...
+
+    def bring_home(self) -> tuple[Risk, ...]:
+        """Take what was committed in the box into the real repository, and move the job's ref
+        alone. Twice is once. Never raises: what could not be taken is a risk, and is kept."""
+        ...
+
+    def close(self) -> None:
+        """Remove the box's private folders, but for commits that did not come home. Never raises."""
+        ...
+
+
+class Sandbox(Protocol):
+    """A way to confine runs on this machine."""
+
+    @property
+    def mode(self) -> SandboxMode:
+        """Return how."""
+        ...
+
+    @property
+    def enforces(self) -> frozenset[Capability]:
+        """Return what was seen to hold on this machine."""
+        ...
+
+    def enclose(self, site: Site) -> Box:
+        """Build the box of a job, before its agent starts.
+
+        Raises RepositoryRefused when the repository lies where the box hides everything, CouldNotCheck
+        when the box cannot be built.
+        """
+        ...
+
+
+def report_of(sandbox: Sandbox) -> SandboxReport:
+    """Return what a result says of `sandbox`."""
+    return SandboxReport(
+        mode=sandbox.mode.value,
+        enforces=_in_order(sandbox.enforces),
+        notEnforced=_in_order(frozenset(Capability) - sandbox.enforces),
+    )
+
+
+def refuse_weaker(sandbox: Sandbox, required: frozenset[Capability]) -> None:
+    """Return if `sandbox` enforces all of `required`; raise PolicyRefused (code `sandbox`) if not."""
+    missing = _in_order(required - sandbox.enforces)
+    if missing:
+        raise PolicyRefused(
+            f"this host's sandbox ({sandbox.mode.value}) does not enforce {', '.join(missing)}",
+            code="sandbox",
+            remedy="see fleet-dispatch sandbox check, or change require_sandbox in policy.toml",
+        )
+
+
+def _in_order(capabilities: Iterable[Capability]) -> tuple[str, ...]:
+    wanted = frozenset(capabilities)
+    return tuple(capability.value for capability in Capability if capability in wanted)
