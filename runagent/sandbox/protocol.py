@@ -61,7 +61,7 @@ class Box(Protocol):
         ...
 
     def close(self) -> None:
-        """Remove the box's private folders, but for commits that did not come home. Never raises."""
+        """Remove the private folders, but for commits that did not come home. Never raises."""
         ...
 
 
@@ -81,8 +81,8 @@ class Sandbox(Protocol):
     def enclose(self, site: Site) -> Box:
         """Build the box of a job, before its agent starts.
 
-        Raises RepositoryRefused when the repository lies where the box hides everything, CouldNotCheck
-        when the box cannot be built.
+        Raises RepositoryRefused when the repository lies where the box hides everything,
+        CouldNotCheck when the box cannot be built.
         """
         ...
 
@@ -97,7 +97,10 @@ def report_of(sandbox: Sandbox) -> SandboxReport:
 
 
 def refuse_weaker(sandbox: Sandbox, required: frozenset[Capability]) -> None:
-    """Return if `sandbox` enforces all of `required`; raise PolicyRefused (code `sandbox`) if not."""
+    """Return if `sandbox` enforces all that is `required`.
+
+    Raises PolicyRefused (code `sandbox`) naming what it does not enforce.
+    """
     missing = _in_order(required - sandbox.enforces)
     if missing:
         raise PolicyRefused(

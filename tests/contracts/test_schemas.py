@@ -158,7 +158,7 @@ def test_a_change_that_breaks_somebody_is_found(why: str, change: Change) -> Non
 
 ADDITIONS: dict[str, Change] = {
     "nothing": lambda s: None,
-    "a new field": lambda s: s["properties"].update(sandbox={"type": "string"}),
+    "a new field": lambda s: s["properties"].update(weather={"type": "string"}),
     "a new field of a part": lambda s: s["$defs"]["Risk"]["properties"].update(
         at={"type": "string"}
     ),
