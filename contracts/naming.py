@@ -66,6 +66,11 @@ def other_results_key(job_id: str) -> str:
     return f"{PREFIX}:result:{job_id}:others"
 
 
+def receipt_key(job_id: str) -> str:
+    """Return the key of the sender's own signed end of a job, set once."""
+    return f"{PREFIX}:receipt:{job_id}"
+
+
 def done_channel(job_id: str) -> str:
     """Return the channel on which a stored result is announced; waking is all it can do."""
     return f"{PREFIX}:done:{job_id}"
@@ -89,6 +94,11 @@ def farewell_key(host: str) -> str:
 def hosts_index() -> str:
     """Return the sorted set of host names by the time they were last seen (Unix seconds)."""
     return f"{PREFIX}:hosts"
+
+
+def data_mark() -> str:
+    """Return the key of a random text, set once: it is gone when the broker lost its data."""
+    return f"{PREFIX}:data"
 
 
 def dead_letters() -> str:

@@ -63,6 +63,9 @@ class RiskCode(StrEnum):
     INTERNAL_ERROR = "internal_error"
     NOT_JOURNALED = "not_journaled"
     TRUNCATED = "truncated"
+    # The job ended for its sender without a run's own result.
+    ABANDONED = "abandoned"
+    EXPIRED = "expired"
     # Nothing was started: the request, the host's policy, the repository.
     INVALID_REQUEST = "invalid_request"
     POLICY_REFUSED = "policy_refused"

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.job_claims import JobClaims
+from contracts.receipt import ReceiptClaims
 from contracts.run_agent import AgentName, RunAgentRequest, RunAgentResult
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -28,6 +29,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "dispatch_result": DispatchResult,
     "job_claims": JobClaims,
     "result_claims": ResultClaims,
+    "receipt_claims": ReceiptClaims,
 }
 
 

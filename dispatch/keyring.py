@@ -15,31 +15,15 @@ from typing import Final
 from contracts import limits
 from contracts.clock import Clock
 from contracts.envelope import Signer, Verifier
-from contracts.errors import InvalidRequest, KeysRefused, Problem
-from contracts.ids import checked_name
+from contracts.errors import KeysRefused
 from contracts.naming import host_audience, lane_audience
-from dispatch.key_records import (
-    RESULT_GRACE_S,
-    Grant,
-    Granted,
-    GrantedKey,
-    Master,
-    encode_secret,
-)
+from dispatch.grants import derive_grant
+from dispatch.key_records import RESULT_GRACE_S, Grant, Granted, Master
 from dispatch.key_store import read_records, read_revoked
-from dispatch.keys import (
-    JOB,
-    RESULT,
-    Key,
-    KeyId,
-    build_key,
-    derive_secret,
-    parse_key_id,
-)
+from dispatch.keys import JOB, RECEIPT, RESULT, Key, KeyId, build_key, derive_secret, parse_key_id
 from dispatch.private_files import check_private_folder
 
 GRANT_DAYS: Final = 365
-_DAY_S: Final = 86_400
 _GRANT_REMEDY: Final = "fleet-dispatch keys grant HOST --lanes LANES"
 
 
@@ -109,10 +93,17 @@ class SenderKeyring:
 
         Raises KeysRefused when no generation can be used for `aud`.
         """
+        return self._signers(JOB, aud)
+
+    def receipt_signers(self, aud: str) -> tuple[Signer, ...]:
+        """Return what signs our own end of a job for `aud`; see `job_signers`."""
+        return self._signers(RECEIPT, aud)
+
+    def _signers(self, purpose: str, aud: str) -> tuple[Signer, ...]:
         now = self._clock.wall()
         signers: list[Signer] = []
         for master in reversed(self.masters):
-            key_id = master.key_id(JOB, aud)
+            key_id = master.key_id(purpose, aud)
             if master.is_valid_at(now) and key_id.text not in self._revoked:
                 signers.append(_derived(master, key_id))
         if not signers:
@@ -123,11 +114,8 @@ class SenderKeyring:
 
     def verifier(self, kid: str) -> Verifier | None:
         """Return the key behind a host's result, None unless we granted that host one."""
-        key_id = parse_key_id(kid)
-        if key_id is None or key_id.purpose != RESULT or key_id.aud_kind != "host":
-            return None
-        master = self._masters.get(key_id.generation)
-        if key_id.iss != self.name or master is None or kid in self._revoked:
+        key_id, master = self._own(kid, RESULT)
+        if key_id is None or master is None or key_id.aud_kind != "host":
             return None
         now = self._clock.wall()
         for grant in self._grants:
@@ -136,37 +124,23 @@ class SenderKeyring:
                 return _derived(master, key_id) if usable else None
         return None
 
+    def receipt_verifier(self, kid: str) -> Verifier | None:
+        """Return the key behind a receipt of our own, None when that id is none of ours."""
+        key_id, master = self._own(kid, RECEIPT)
+        return None if key_id is None or master is None else _derived(master, key_id)
+
+    def _own(self, kid: str, purpose: str) -> tuple[KeyId | None, Master | None]:
+        key_id = parse_key_id(kid)
+        if key_id is None or (key_id.iss, key_id.purpose) != (self.name, purpose):
+            return None, None
+        return key_id, None if kid in self._revoked else self._masters.get(key_id.generation)
+
     def create_grant(self, host: str, lanes: Sequence[str], *, days: int = GRANT_DAYS) -> Grant:
         """Return a grant of the newest generation for `host` and `lanes`; writes nothing.
 
         Raises InvalidRequest for a malformed or repeated name.
         """
-        checked_name(host, "host")
-        for lane in lanes:
-            checked_name(lane, "lanes")
-        if not lanes or len(set(lanes)) != len(lanes):
-            raise InvalidRequest([Problem("lanes", "needs each lane once", "--lanes A,B")])
-        now = int(self._clock.wall())
-        master = self.masters[-1]
-        grant = Grant(
-            iss=self.name,
-            generation=master.generation,
-            nbf=now - limits.SKEW_S,
-            exp=now + days * _DAY_S,
-            host=host,
-            lanes=tuple(lanes),
-            grantedAt=now,
-            keys=(),
-        )
-        keys = tuple(
-            GrantedKey(
-                kid=kid,
-                alg=master.alg,
-                secret=encode_secret(derive_secret(master.secret_bytes, key_id)),
-            )
-            for kid, key_id in grant.wanted_key_ids().items()
-        )
-        return grant.model_copy(update={"keys": keys})
+        return derive_grant(self.masters[-1], host, lanes, days=days, now=self._clock.wall())
 
 
 class HostKeyring:

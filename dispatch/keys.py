@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from contracts.envelope import JOB_TYPE, RESULT_TYPE
+from contracts.envelope import JOB_TYPE, RECEIPT_TYPE, RESULT_TYPE
 from contracts.errors import KeysRefused
 from contracts.ids import is_name
 
@@ -28,8 +28,9 @@ _GENERATION: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 JOB: Final = "job"
 RESULT: Final = "result"
+RECEIPT: Final = "receipt"  # derived by the sender for itself alone; no grant holds one
 # A purpose may sign one payload type and no other, whatever an envelope says.
-_PAYLOAD_TYPES: Final = {JOB: JOB_TYPE, RESULT: RESULT_TYPE}
+_PAYLOAD_TYPES: Final = {JOB: JOB_TYPE, RESULT: RESULT_TYPE, RECEIPT: RECEIPT_TYPE}
 
 
 @dataclass(frozen=True, slots=True)

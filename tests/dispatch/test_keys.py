@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from contracts.envelope import JOB_TYPE, RESULT_TYPE
 from contracts.errors import KeysRefused
-from dispatch.keys import JOB, RESULT, KeyId, build_key, derive_secret, parse_key_id
+from dispatch.keys import JOB, RECEIPT, RESULT, KeyId, build_key, derive_secret, parse_key_id
 
 _NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
 _IDS = st.builds(
     KeyId,
     _NAMES,
     st.integers(1, 999_999),
-    st.sampled_from([JOB, RESULT]),
+    st.sampled_from([JOB, RESULT, RECEIPT]),
     st.builds(lambda kind, name: f"{kind}:{name}", st.sampled_from(["host", "lane"]), _NAMES),
 )
 
