@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from contracts.errors import InvalidRequest, Problem
+from dispatch.config_worktrees import WorktreeSection, WorktreesSection
 from validation.checks import DETECTOR_NAMES
 
 DEFAULT_REDIS_URL: Final = "redis://127.0.0.1:6379/0"
@@ -91,12 +92,6 @@ class ValidationSection(_Section):
     detectors: tuple[Annotated[StrictStr, AfterValidator(_known_detector)], ...] = ()
 
 
-class WorktreeSection(_Section):
-    """`[worktree]`: the limit for making one worktree, in seconds."""
-
-    timeout_s: Annotated[StrictInt, Field(ge=1, le=_VALIDATION_MAX_S)] = 600
-
-
 class ConfigFile(_Section):
     """All of config.toml. Every field has a default, so an absent file is an empty one."""
 
@@ -108,6 +103,7 @@ class ConfigFile(_Section):
     environment: EnvironmentSection = EnvironmentSection()
     validation: ValidationSection = ValidationSection()
     worktree: WorktreeSection = WorktreeSection()
+    worktrees: WorktreesSection = WorktreesSection()
 
 
 def read_config_file(path: Path) -> tuple[ConfigFile, frozenset[str]]:

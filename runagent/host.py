@@ -19,6 +19,7 @@ from contracts.run_agent import AgentName, Risk, RunAgentResult
 from runagent.agents import AGENTS
 from runagent.attempt import Launch, find_program, make_attempt
 from runagent.cancellation import REASON
+from runagent.disk_floor import refuse_below_floor
 from runagent.environment import agent_environment
 from runagent.evidence import EvidenceCollector
 from runagent.findings import Findings
@@ -82,6 +83,8 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
     environment = _environment(ports, agent.environment)
     program = find_program(agent, preset, environment)
     _enter(ports, "worktree")
+    places = {"worktrees": os.path.dirname(order.repo_on_host), "state folder": ports.runtime_dir}
+    refuse_below_floor(places, ports.worktree.disk_floor_bytes)
     make_private_directory(ports.runtime_dir)
     worktree = _make_worktree(findings, ports)
     launch = Launch(

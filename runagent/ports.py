@@ -21,6 +21,7 @@ from runagent.process import ProcessRunner
 from runagent.sandbox.none import NoSandbox
 from runagent.sandbox.protocol import Sandbox
 from runagent.tree_registry import NO_REGISTRY, TreeRegistry
+from runagent.worktree_options import WorktreeOptions
 
 VALIDATION_TIMEOUT_S: Final = 1_200  # the agent's own default limit, for want of a better measure
 GIT_TIMEOUT_S: Final = 600.0
@@ -81,7 +82,8 @@ class HostPorts:
     the further names that this host lets through. `runtime_dir` is this job's own, private, and
     absolute: the shadow git directory, the staged prompt and the raw tails live there. `record`
     is told `started` before each start, `agent_done` and `validated`; what it raises stops the
-    run. `cancelled` stops the run wherever it is. `trees` is where the worktree is written down.
+    run. `cancelled` stops the run wherever it is. `trees` is where the worktree is written down,
+    `worktree` how this host wants it made.
     """
 
     runner: ProcessRunner
@@ -99,3 +101,4 @@ class HostPorts:
     git_timeout_s: float = GIT_TIMEOUT_S
     detectors: tuple[str, ...] = ()
     trees: TreeRegistry = NO_REGISTRY
+    worktree: WorktreeOptions = field(default_factory=WorktreeOptions)

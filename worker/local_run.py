@@ -107,6 +107,7 @@ def _ports(
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
         trees=journal.trees,
+        worktree=settings.worktree,
     )
 
 

@@ -48,6 +48,7 @@ def host_ports(
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
         trees=journal.trees,
+        worktree=settings.worktree,
     )
 
 

@@ -15,10 +15,12 @@ from typing import Any
 
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from contracts.run_agent import AgentName
+from dispatch.config_worktrees import WorktreesSection
 from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
 from runagent.agents import AGENTS, AgentPreset
 from runagent.environment import is_never
+from runagent.worktree_options import WorktreeOptions
 from validation.policy import HostPolicy, parse_policy
 from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at
 
@@ -38,6 +40,8 @@ class HostSettings:
     validation_timeout_s: int
     detectors: tuple[str, ...]
     worktree_timeout_s: int
+    worktree: WorktreeOptions
+    worktrees: WorktreesSection
     policy_file: Path
     keys_dir: Path
     state_dir: Path
@@ -88,6 +92,8 @@ def host_settings(settings: Settings) -> HostSettings:
         validation_timeout_s=settings.validation.timeout_s,
         detectors=settings.validation.detectors,
         worktree_timeout_s=settings.worktree.timeout_s,
+        worktree=_worktree_options(settings),
+        worktrees=settings.worktrees,
         policy_file=settings.places.policy_file,
         keys_dir=settings.places.keys_dir,
         state_dir=settings.places.state_dir,
@@ -123,6 +129,11 @@ def load_policy(settings: HostSettings) -> HostPolicy:
 def process_environment() -> dict[str, str]:
     """Return a copy of this process's environment, for run processes and for agents' allow-list."""
     return dict(os.environ)
+
+
+def _worktree_options(settings: Settings) -> WorktreeOptions:
+    chosen = settings.worktree.model_dump(exclude={"timeout_s"})
+    return WorktreeOptions(**chosen, disk_floor_bytes=settings.worktrees.disk_floor_bytes)
 
 
 def _check_allowed(names: tuple[str, ...]) -> None:
