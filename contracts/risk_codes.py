@@ -92,6 +92,7 @@ class RiskCode(StrEnum):
     PARENT_UNWRITABLE = "parent_unwritable"
     REPO_UNWRITABLE = "repo_unwritable"
     NO_SPACE = "no_space"
+    DISK_FLOOR = "disk_floor"
     LAUNCH_REFUSED = "launch_refused"
     UNAVAILABLE = "unavailable"
     COULD_NOT_CHECK = "could_not_check"
