@@ -7,10 +7,8 @@ here: status and review are decided elsewhere from these facts.
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError
@@ -22,36 +20,12 @@ from runagent.process import ProcessRunner
 from runagent.sandbox.protocol import GitPlace
 from runagent.shadow_git import ShadowGit
 from runagent.shared_state import SharedState, read_shared_state, tell_tampering
-from runagent.snapshot import Snapshot, differing_paths, parse_name_status, take_snapshot
+from runagent.snapshot import Snapshot, parse_name_status, take_snapshot
+from runagent.weighing import Evidence, Look, weigh
 from runagent.worktree import Worktree, stands_in_place
 
 LOOK_TIMEOUT_S: Final = 300.0  # one look; 100,000 new files take well under a minute
 _OWN_COMMITS_MAX: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What changed, by whom. Paths are git's own bytes, sorted, without repetition."""
-
-    changed: tuple[bytes, ...]  # at the end, against the start; with what was committed
-    agent_changed: tuple[bytes, ...]
-    validator_changed: tuple[bytes, ...]
-    renames: tuple[tuple[bytes, bytes], ...]  # (from, to); `changed` holds the new path alone
-    committed: tuple[bytes, ...]  # base..HEAD
-    head_commit: str  # "" when it cannot be read
-    ignored_only: bool  # the agent wrote nothing but ignored files
-    agent_change_survives: bool  # something of the agent's change still differs from the start
-    risks: tuple[Risk, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """A snapshot of the files together with what was committed by then."""
-
-    snapshot: Snapshot
-    head: Head
-    committed: frozenset[bytes]
-    problems: tuple[Risk, ...]
 
 
 class EvidenceCollector:
@@ -76,7 +50,7 @@ class EvidenceCollector:
         self._shared: SharedState | None = None
         self._branches: dict[str, str] = {}
         self._start: Snapshot | None = None
-        self._agent: _Look | None = None
+        self._agent: Look | None = None
 
     def start(self) -> Snapshot:
         """Look at the fresh worktree. Files that differ from the commit already (line ends that
@@ -110,7 +84,7 @@ class EvidenceCollector:
         start = self._started()
         agent = self._agent
         end = self._look(agent.snapshot if agent else start)
-        return _weigh(start, agent or end, end)
+        return weigh(start, agent or end, end)
 
     def _started(self) -> Snapshot:
         if self._start is None:
@@ -125,7 +99,7 @@ class EvidenceCollector:
         with open(os.path.join(self._shadow.directory, "HEAD"), "wb") as file:
             file.write(commit)
 
-    def _look(self, before: Snapshot) -> _Look:
+    def _look(self, before: Snapshot) -> Look:
         deadline = Deadline(self._deadline_s)
         worktree = self._worktree
         head = read_head(self._git.admin_dir, self._git.common_dir, worktree.branch)
@@ -140,13 +114,13 @@ class EvidenceCollector:
             told = "the worktree's folder was replaced"
             problems.append(Risk(code="evidence_incomplete", message=told))
             kept = Snapshot(entries=before.entries)
-            return _Look(kept, head, frozenset(committed), tuple(problems))
+            return Look(kept, head, frozenset(committed), tuple(problems))
         if read_pointer(worktree.path) != worktree.pointer:
             told = "the worktree's .git file is not the one that git wrote"
             problems.append(Risk(code="tampered", message=told))
         snapshot = take_snapshot(self._shadow, deadline, also=committed, before=before)
         problems.extend(snapshot.problems)
-        return _Look(snapshot, head, frozenset(committed), tuple(problems))
+        return Look(snapshot, head, frozenset(committed), tuple(problems))
 
     def _read_shared(self, deadline: Deadline) -> SharedState:
         worktree = self._worktree
@@ -186,63 +160,3 @@ class EvidenceCollector:
         except OSError:
             return True
         return (found.st_dev, found.st_ino) != self._identity
-
-
-def display_path(raw: bytes) -> tuple[str, str | None]:
-    r"""Return the path as text, and its bytes in base64 when it is not UTF-8 (else None).
-
-    Bytes that are not UTF-8 are shown as `\xNN`; only the base64 tells such a name from one that
-    really holds a backslash.
-    """
-    try:
-        return raw.decode("utf-8"), None
-    except UnicodeDecodeError:
-        return raw.decode("utf-8", "backslashreplace"), base64.b64encode(raw).decode("ascii")
-
-
-def _weigh(start: Snapshot, agent: _Look, end: _Look) -> Evidence:
-    by_agent = _differing(start, agent.snapshot)
-    at_end = _differing(start, end.snapshot)
-    by_validator = _differing(agent.snapshot, end.snapshot)
-    moved_before = _sources(agent.snapshot)
-    moved_now = _sources(end.snapshot)
-    agent_changed = (by_agent | agent.committed) - moved_before
-    changed = (at_end | set(end.snapshot.changed) | end.committed) - moved_now
-    new_ignored = set(agent.snapshot.ignored) - set(start.ignored)
-    return Evidence(
-        changed=tuple(sorted(changed)),
-        agent_changed=tuple(sorted(agent_changed)),
-        validator_changed=tuple(sorted(by_validator - (moved_now - moved_before))),
-        renames=end.snapshot.renames,
-        committed=tuple(sorted(end.committed)),
-        head_commit=end.head.commit,
-        ignored_only=not agent_changed and bool(new_ignored),
-        agent_change_survives=bool(by_agent & at_end),
-        risks=_without_repetition(
-            (*agent.problems, *end.problems, *_told_of_rewriting(by_agent & at_end, by_validator))
-        ),
-    )
-
-
-def _told_of_rewriting(surviving: set[bytes], by_validator: set[bytes]) -> tuple[Risk, ...]:
-    """One that formats files and one that puts its own in their place look alike: ask a person."""
-    if not surviving or surviving - by_validator:
-        return ()
-    told = "the validation rewrote every file that the agent changed"
-    return (Risk(code="validator_rewrote", message=told),)
-
-
-def _differing(one: Snapshot, other: Snapshot) -> set[bytes]:
-    """As differing_paths; when a look was incomplete, git's own status is believed besides."""
-    paths = differing_paths(one, other)
-    if other.is_incomplete:
-        paths.update(set(other.changed) - set(one.changed))
-    return paths
-
-
-def _sources(snapshot: Snapshot) -> set[bytes]:
-    return {source for source, _ in snapshot.renames}
-
-
-def _without_repetition(risks: Iterable[Risk]) -> tuple[Risk, ...]:
-    return tuple({(risk.code, risk.message): risk for risk in risks}.values())

@@ -16,9 +16,10 @@ from contracts.errors import FleetError, Interrupted
 from contracts.run_agent import Rename, Risk, RunAgentResult, Validation
 from contracts.sandbox import SandboxReport
 from runagent.attempt import Attempted
-from runagent.evidence import Evidence, display_path
 from runagent.ports import RunOrder
+from runagent.shown_path import display_path
 from runagent.summary import summarise
+from runagent.weighing import Evidence
 from runagent.worktree import Worktree
 from validation.admission import refused_result
 from validation.bounds import bounded

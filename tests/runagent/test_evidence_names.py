@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runagent.evidence import display_path
+from runagent.shown_path import display_path
 from runagent.snapshot import parse_name_status, parse_status
 from tests.support.repositories import attempt_git, collect, git, make_repository, write
 

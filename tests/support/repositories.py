@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.ids import new_job_id
-from runagent.evidence import Evidence, EvidenceCollector
+from runagent.evidence import EvidenceCollector
 from runagent.process import ProcessRunner, system_runner
+from runagent.weighing import Evidence
 from runagent.worktree import Worktree, prepare_worktree
 
 Act = Callable[[Path], None]
