@@ -75,6 +75,12 @@ class EnvironmentSection(_Section):
     allow: tuple[StrictStr, ...] = ()
 
 
+class SecretsSection(_Section):
+    """`[secrets]`: names of further variables whose values are blanked in what leaves the host."""
+
+    names: tuple[StrictStr, ...] = ()
+
+
 def _known_detector(name: str) -> str:
     """Return `name`. One that we do not know would detect nothing, and nobody would notice."""
     if name not in DETECTOR_NAMES:
@@ -101,6 +107,7 @@ class ConfigFile(_Section):
     repo_paths: dict[StrictStr, StrictStr] = Field(default_factory=dict)
     agents: dict[StrictStr, AgentSection] = Field(default_factory=dict)
     environment: EnvironmentSection = EnvironmentSection()
+    secrets: SecretsSection = SecretsSection()
     validation: ValidationSection = ValidationSection()
     worktree: WorktreeSection = WorktreeSection()
     worktrees: WorktreesSection = WorktreesSection()

@@ -95,7 +95,7 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
 
     Raises LaunchRefused when the prompt cannot be read back: then nothing was started.
     """
-    reading = Reading(launch.agent, _shown_to(ports.watch))
+    reading = Reading(launch.agent, _shown_to(ports.watch), ports.redactor)
     governor = ports.governor or OpenGovernor()
     answer = governor.admit(launch.agent.name, launch.job_id, number)
     if answer.admission is Admission.DENIED:

@@ -23,6 +23,7 @@ from runagent.weighing import Evidence
 from runagent.worktree import Worktree
 from validation.admission import refused_result
 from validation.bounds import bounded
+from validation.redaction import Redactor, redacted_result
 from validation.verdict import AgentChange, AgentEnd, AgentRun, judge
 
 _NO_EVIDENCE = Risk(
@@ -49,6 +50,7 @@ class Findings:
     tests_attempted: tuple[str, ...] = ()
     risks: list[Risk] = field(default_factory=list)
     refusal: FleetError | None = None
+    redactor: Redactor = field(default_factory=Redactor)
 
     def add_risks(self, risks: Iterable[Risk]) -> None:
         """Record risks, in the order in which they were seen."""
@@ -59,7 +61,7 @@ class Findings:
         self.launches += attempted.launched
         self.agent = attempted.run
         self.session_id = attempted.reading.session_id or self.session_id
-        self.summary = summarise(attempted)
+        self.summary = summarise(attempted, self.redactor)
         self.add_risks(attempted.risks)
 
     def stop(self, error: FleetError) -> None:
@@ -90,7 +92,11 @@ class Findings:
         self.agent = dataclasses.replace(self.agent, end=end, why=why)
 
     def result(self, now: float) -> RunAgentResult:
-        """Return the result of the run as it stands at the monotonic time `now`."""
+        """Return the result of the run as it stands at the monotonic time `now`, redacted before
+        anything of it is cut to its size."""
+        return bounded(redacted_result(self._whole_result(now), self.redactor))
+
+    def _whole_result(self, now: float) -> RunAgentResult:
         seconds = round(max(0.0, now - self.began), 3)
         order = self.order
         if self._was_refused():
@@ -104,27 +110,25 @@ class Findings:
         if self.evidence is None and self.launches:
             self.risks.append(_NO_EVIDENCE)
         judgement = judge(self.agent, self.validation, _change(self.evidence), self.risks)
-        return bounded(
-            RunAgentResult(
-                status=judgement.status,
-                summary=self.summary,
-                tests_attempted=self.tests_attempted,
-                known_risks=judgement.known_risks,
-                needs_human_review=judgement.needs_human_review,
-                agent=order.request.agent,
-                durationSeconds=seconds,
-                jobId=order.job_id,
-                mode=order.request.effective_mode,
-                host=order.host,
-                attempts=self.agent.attempts,
-                sessionId=self.session_id,
-                exitCode=self.agent.exit_code,
-                risks=judgement.risks,
-                validation=self.validation,
-                sandbox=self.sandbox,
-                **_place(self.worktree),
-                **_changes(self.evidence),
-            )
+        return RunAgentResult(
+            status=judgement.status,
+            summary=self.summary,
+            tests_attempted=self.tests_attempted,
+            known_risks=judgement.known_risks,
+            needs_human_review=judgement.needs_human_review,
+            agent=order.request.agent,
+            durationSeconds=seconds,
+            jobId=order.job_id,
+            mode=order.request.effective_mode,
+            host=order.host,
+            attempts=self.agent.attempts,
+            sessionId=self.session_id,
+            exitCode=self.agent.exit_code,
+            risks=judgement.risks,
+            validation=self.validation,
+            sandbox=self.sandbox,
+            **_place(self.worktree),
+            **_changes(self.evidence),
         )
 
     def _was_refused(self) -> bool:

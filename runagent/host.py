@@ -11,7 +11,9 @@ import contextlib
 import dataclasses
 import logging
 import os
+import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Interrupted, LaunchRefused
@@ -54,7 +56,7 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
     stop (`ports.cancelled`, or a KeyboardInterrupt) ends in a `failed` result with the risk
     `interrupted`, an error of ours in one with the risk `internal_error`.
     """
-    findings = Findings(order=order, began=ports.clock.monotonic())
+    findings = Findings(order=order, began=ports.clock.monotonic(), redactor=ports.redactor)
     try:
         _carry_out(findings, ports)
     except FleetError as error:
@@ -63,13 +65,21 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
         ports.cancelled.set()
         findings.stop(Interrupted(REASON))
     except Exception as error:  # noqa: BLE001  # the top of a run: our bug is a result too
-        _LOG.exception("job %s on %s broke off", order.job_id, order.host)
+        _tell_where(order, error)
         findings.break_off(error)
     if findings.worktree is not None:
         _leave(findings, findings.worktree, ports)
     if not findings.launches:
         remove_if_empty(ports.runtime_dir)
     return findings.result(ports.clock.monotonic())
+
+
+def _tell_where(order: RunOrder, error: Exception) -> None:
+    """Log an error of ours by its kind and its place: its text may quote anything."""
+    places = traceback.extract_tb(error.__traceback__)
+    where = " < ".join(f"{Path(at.filename).name}:{at.lineno}" for at in reversed(places))
+    name = type(error).__name__
+    _LOG.error("job %s on %s broke off: %s at %s", order.job_id, order.host, name, where)
 
 
 def _carry_out(findings: Findings, ports: HostPorts) -> None:

@@ -22,6 +22,7 @@ from runagent.sandbox.none import NoSandbox
 from runagent.sandbox.protocol import Sandbox
 from runagent.tree_registry import NO_REGISTRY, TreeRegistry
 from runagent.worktree_options import WorktreeOptions
+from validation.redaction import Redactor
 
 VALIDATION_TIMEOUT_S: Final = 1_200  # the agent's own default limit, for want of a better measure
 GIT_TIMEOUT_S: Final = 600.0
@@ -100,5 +101,6 @@ class HostPorts:
     validation_timeout_s: float = VALIDATION_TIMEOUT_S
     git_timeout_s: float = GIT_TIMEOUT_S
     detectors: tuple[str, ...] = ()
+    redactor: Redactor = field(default_factory=Redactor)  # knows this host's secrets
     trees: TreeRegistry = NO_REGISTRY
     worktree: WorktreeOptions = field(default_factory=WorktreeOptions)

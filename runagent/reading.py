@@ -16,9 +16,12 @@ from contracts.events import Event, EventKind
 from contracts.limits import SUMMARY_MAX_CHARS
 from runagent.agents.protocol import Agent
 from runagent.lines import LineSplitter
+from validation.redaction import RedactedStream, Redactor
 
 _PLAIN_LINES: Final = 60
 _PLAIN_LINE_CHARS: Final = 2_000
+_READ_LINE_CHARS: Final = 8 * _PLAIN_LINE_CHARS  # redacted before it is cut
+_SAID_MAX_CHARS: Final = 2 * SUMMARY_MAX_CHARS
 _NOTES: Final = 20  # denied tools, error messages
 _NOTE_CHARS: Final = 1_000
 
@@ -27,11 +30,20 @@ _GOES_ON: Final = frozenset({EventKind.TEXT, EventKind.TOOL_CALL, EventKind.TOOL
 
 
 class Reading:
-    """Fed with raw chunks by the reading threads (`take`), asked after the end."""
+    """Fed with raw chunks by the reading threads (`take`), asked after the end. All that it keeps
+    and shows is redacted before it is cut, so that no half of a secret is left."""
 
-    def __init__(self, agent: Agent, show: Callable[[str], None] = lambda _text: None) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        show: Callable[[str], None] = lambda _text: None,
+        redactor: Redactor | None = None,
+    ) -> None:
         self._agent = agent
         self._show = show
+        self._redactor = redactor or Redactor()
+        self._plain_streams = {name: self._redactor.stream() for name in ("stdout", "stderr")}
+        self._message: RedactedStream | None = None  # the parts of a message, on their way
         self._lock = threading.Lock()
         self._splitters = {"stdout": LineSplitter(), "stderr": LineSplitter()}
         self._open_text = False  # the last text event was a part of a message
@@ -76,6 +88,7 @@ class Reading:
             for stream, splitter in self._splitters.items():
                 for line in splitter.finish():
                     self._read(stream, line)
+            self._end_message()
 
     def _read(self, stream: str, line: str) -> None:
         events = self._events_of(line) if stream == "stdout" else ()
@@ -83,9 +96,7 @@ class Reading:
             self.events += 1
             self._note(event)
         if not events and line.strip() and not line.lstrip().startswith("{"):
-            self.plain[stream].append(line[:_PLAIN_LINE_CHARS])
-            if stream == "stdout":
-                self._show(line[:_PLAIN_LINE_CHARS])
+            self._note_plain(stream, line)
 
     def _events_of(self, line: str) -> Sequence[Event]:
         """Return the events of one line. A line that no reader can take (nested to the very edge
@@ -95,11 +106,21 @@ class Reading:
         except (ValueError, RecursionError):
             return ()
 
+    def _note_plain(self, stream: str, line: str) -> None:
+        shown = self._plain_streams[stream].feed(line[:_READ_LINE_CHARS] + "\n")
+        for part in shown.split("\n"):
+            if part.strip():
+                self.plain[stream].append(part[:_PLAIN_LINE_CHARS])
+                if stream == "stdout":
+                    self._show(part[:_PLAIN_LINE_CHARS])
+
     def _note(self, event: Event) -> None:
+        if event.data.get("partial") is not True:
+            event = event.model_copy(update={"text": self._redactor.redact(event.text)})
         if event.kind in _GOES_ON:
             self.limited = False
         if event.kind is not EventKind.TEXT and event.kind is not EventKind.USAGE:
-            self._open_text = False
+            self._end_message()
         note = self._notes.get(event.kind)
         if note is not None:
             note(event)
@@ -111,10 +132,24 @@ class Reading:
         partial = event.data.get("partial") is True
         if event.data.get("subagent") is True:
             return
-        whole = self.said + event.text if partial and self._open_text else event.text
-        self.said = whole[-2 * SUMMARY_MAX_CHARS :]
-        self._open_text = partial
-        self._show(event.text)
+        if not partial:
+            self.said, self._open_text = event.text[-_SAID_MAX_CHARS:], False
+            self._show(event.text)
+            return
+        if self._message is None or not self._open_text:
+            self._message, self.said, self._open_text = self._redactor.stream(), "", True
+        self._say(self._message.feed(event.text))
+
+    def _say(self, text: str) -> None:
+        self.said = (self.said + text)[-_SAID_MAX_CHARS:]
+        if text:
+            self._show(text)
+
+    def _end_message(self) -> None:
+        """Let out what a message still held back: its last line has no end."""
+        if self._message is not None and self._open_text:
+            self._say(self._message.finish())
+        self._message, self._open_text = None, False
 
     def _note_tool(self, event: Event) -> None:
         self._show(f"[{event.text}]")

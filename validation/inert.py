@@ -86,7 +86,7 @@ def first_line(data: bytes) -> str:
     return ""
 
 
-def last_lines(data: bytes, count: int) -> str:
-    """Return the last `count` lines of `data` that are not empty, inert."""
-    lines = [line for line in inert(data.decode("utf-8", "replace")).splitlines() if line.strip()]
+def last_lines(text: str, count: int) -> str:
+    """Return the last `count` lines of `text` that are not empty, inert."""
+    lines = [line for line in inert(text).splitlines() if line.strip()]
     return "\n".join(lines[-count:])

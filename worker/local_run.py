@@ -32,7 +32,7 @@ from validation.paths import Grammar
 from worker.journal import Journal
 from worker.journal_records import NewJob
 from worker.journal_schema import JobState
-from worker.settings import HostSettings, load_host_settings, process_environment
+from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
 from worker.terminal import Progress
 
 _LOG: Final = logging.getLogger(__name__)
@@ -93,10 +93,11 @@ def _ports(
     def record(state: str, attempt: int, why: str) -> None:
         journal.record(order.job_id, JobState(state), attempt=attempt, why=why)
 
+    environment = process_environment()
     return HostPorts(
         runner=system_runner(),
         clock=SystemClock(),
-        environment=process_environment(),
+        environment=environment,
         inherit=settings.allowed_variables,
         runtime_dir=str(settings.runtime_dir(order.job_id)),
         presets=settings.presets,
@@ -106,6 +107,7 @@ def _ports(
         validation_timeout_s=settings.validation_timeout_s,
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
+        redactor=host_redactor(settings, environment),
         trees=journal.trees,
         worktree=settings.worktree,
     )

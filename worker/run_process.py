@@ -23,7 +23,7 @@ from runagent.process import system_runner
 from validation.admission import refused_result
 from worker.journal import Journal
 from worker.journal_schema import JobState
-from worker.settings import HostSettings, load_host_settings, process_environment
+from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
 
 
 def host_ports(
@@ -35,11 +35,12 @@ def host_ports(
         journal.record(job_id, JobState(state), attempt=attempt, why=why)
         settings.crash.reach(f"after_{state}")
 
+    environment = process_environment()
     return HostPorts(
         runner=system_runner(),
         clock=SystemClock(),
         presets=settings.presets,
-        environment=process_environment(),
+        environment=environment,
         inherit=settings.allowed_variables,
         runtime_dir=str(settings.runtime_dir(job_id)),
         record=record,
@@ -47,6 +48,7 @@ def host_ports(
         validation_timeout_s=settings.validation_timeout_s,
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
+        redactor=host_redactor(settings, environment),
         trees=journal.trees,
         worktree=settings.worktree,
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from contracts.run_agent import AgentName
@@ -22,6 +23,7 @@ from runagent.agents import AGENTS, AgentPreset
 from runagent.environment import is_never
 from runagent.worktree_options import WorktreeOptions
 from validation.policy import HostPolicy, parse_policy
+from validation.redaction import Redactor, secret_values
 from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at
 
 
@@ -37,6 +39,7 @@ class HostSettings:
     repo_paths: Mapping[str, str]
     presets: Mapping[AgentName, AgentPreset]
     allowed_variables: tuple[str, ...]  # more names that agents inherit
+    secret_names: tuple[str, ...]  # more names whose values are blanked
     validation_timeout_s: int
     detectors: tuple[str, ...]
     worktree_timeout_s: int
@@ -89,6 +92,7 @@ def host_settings(settings: Settings) -> HostSettings:
         repo_paths=settings.repo_paths,
         presets=_presets(settings),
         allowed_variables=settings.environment.allow,
+        secret_names=settings.secrets.names,
         validation_timeout_s=settings.validation.timeout_s,
         detectors=settings.validation.detectors,
         worktree_timeout_s=settings.worktree.timeout_s,
@@ -124,6 +128,13 @@ def load_policy(settings: HostSettings) -> HostPolicy:
     except (ValueError, RecursionError) as error:
         raise Refused(f"{path} is not TOML", code="policy", remedy="correct it") from error
     return policy.resolved(os.path.realpath)
+
+
+def host_redactor(settings: HostSettings, environment: Mapping[str, str]) -> Redactor:
+    """Return what blanks this host's secrets: values of `environment`, the broker's password."""
+    password = urlsplit(settings.redis_url).password or ""
+    values = secret_values(environment, settings.secret_names)
+    return Redactor((*values, password, unquote(password)))
 
 
 def process_environment() -> dict[str, str]:

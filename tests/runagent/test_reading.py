@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from contracts.run_agent import AgentName
 from runagent.agents import AGENTS
 from runagent.reading import Reading
+from validation.redaction import Redactor
 
 
 def text_of(part: str) -> bytes:
@@ -15,9 +18,10 @@ def test_parts_of_a_message_are_joined_and_a_tool_call_ends_it() -> None:
     reading = Reading(AGENTS[AgentName.GROK])
     for part in ("I will ", "look."):
         reading.take("stdout", text_of(part))
-    assert reading.said == "I will look."
     reading.take("stdout", b'{"type":"tool_call","toolName":"read"}\n')
+    assert reading.said == "I will look."
     reading.take("stdout", text_of("Done."))
+    reading.finish()
     assert reading.said == "Done."
 
 
@@ -46,6 +50,37 @@ def test_what_the_agent_says_and_does_is_shown_as_it_comes() -> None:
     assert shown == ["Looking.", "[read]", "plain"]
 
 
+@pytest.mark.parametrize("secret", ["hunter2-hunter2", "sk-ant-" + "a" * 40, "kläßßßßß€-ü"])
+def test_a_secret_that_is_split_between_two_reads_is_blanked_everywhere(secret: str) -> None:
+    known = Redactor(["hunter2-hunter2", "kläßßßßß€-ü"])
+    plain = f"a {secret} b\n".encode()
+    whole = text_of(f"said {secret} c")
+    parts = b"".join(text_of(part) for part in (f"said {secret[:4]}", f"{secret[4:]} c"))
+    for offset in range(len(plain) + len(whole)):
+        for words in (whole, parts):
+            shown: list[str] = []
+            reading = Reading(AGENTS[AgentName.GROK], shown.append, known)
+            output = plain + words
+            for stream, data in (("stdout", output), ("stderr", plain)):
+                reading.take(stream, data[:offset])
+                reading.take(stream, data[offset:])
+            reading.finish()
+            assert reading.said == "said [redacted] c"
+            assert shown == ["a [redacted] b", "said [redacted] c"]
+            assert list(reading.plain["stderr"]) == ["a [redacted] b"]
+
+
+def test_a_secret_at_the_edge_of_what_is_kept_leaves_no_half() -> None:
+    secret = "sk-ant-" + "a" * 60
+    for edge in (1_980, 1_999, 15_980, 15_999):
+        reading = Reading(AGENTS[AgentName.GROK])
+        reading.take("stdout", b"x" * (edge - 1) + f" {secret} \n".encode())
+        reading.take("stdout", text_of(f"{secret} " + "y" * edge))
+        reading.finish()
+        assert "sk-ant" not in reading.said
+        assert "sk-ant" not in reading.plain["stdout"][0]
+
+
 def test_a_last_line_without_an_end_is_read() -> None:
     reading = Reading(AGENTS[AgentName.GROK])
     reading.take("stdout", b'{"type":"end","stopReason":"end_turn","sessionId":"s-1"}')
@@ -62,4 +97,5 @@ def test_a_line_that_no_reader_can_take_costs_itself_alone() -> None:
         nested = "[" * depth + "]" * depth
         hostile = f'{{"type":"tool_call","rawInput":{{"a":{nested}}}}}\n'.encode()
         reading.take("stdout", hostile + text_of("Still here."))
+        reading.finish()
         assert reading.said == "Still here."

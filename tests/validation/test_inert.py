@@ -48,7 +48,7 @@ def test_a_long_text_keeps_its_end() -> None:
 def test_first_and_last_lines_skip_empty_ones() -> None:
     assert first_line(b"\n  \n one \ntwo\n") == "one"
     assert first_line(b"") == ""
-    assert last_lines(b"a\n\nb\n\xffc\n\n", 2) == "b\n\ufffdc"
+    assert last_lines("a\n\nb\n\x07c\n\n", 2) == "b\n\ufffdc"
 
 
 @pytest.mark.parametrize("opening", ["\x9d", "\x9d]", "\x1b]", "\x1b", "\x1b["])
