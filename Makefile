@@ -3,7 +3,7 @@
 #   make test             the tests, with coverage data                     (ARGS="tests/contracts -q")
 #   make check            the whole gate
 #   make format           rewrite the code in the house's format
-#   make schemas          write the golden files (contracts/schema/, names) from the code
+#   make schemas          write the golden files (schemas, names, service units) from the code
 #   make clean            remove what the other targets made
 
 .POSIX:
@@ -73,6 +73,7 @@ format: setup
 schemas: setup
 	@$(PY) tests/golden/write_schemas.py
 	@$(PY) tests/golden/write_naming.py
+	@$(PY) tests/golden/write_units.py
 
 clean:
 	rm -rf .venv build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache \

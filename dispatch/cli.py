@@ -46,6 +46,7 @@ VERBS: Final[dict[str, Verb]] = {
     ),
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
+    "service": Verb("worker.commands.service:command", "Keep a listener of this machine running."),
     "doctor": Verb("dispatch.commands.doctor:command", "Check this installation."),
 }
 

@@ -1,0 +1,146 @@
+"""`fleet-dispatch service`: keep a listener of this machine running, and look after that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from contracts.errors import ExitCode
+from dispatch.commands.boundary import boundary
+from dispatch.commands.output import json_option, print_document
+from dispatch.settings import load_settings
+from runagent.process import system_runner
+from worker.service.choice import choose_manager
+from worker.service.description import describe_service
+from worker.service.keeper import ServiceKeeper, Step, UnitState
+from worker.service.manager import NO_MANAGER, RUNNING, ServiceManager
+from worker.settings import host_settings, process_environment
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_URL_NOTE: Final = (
+    "the broker's URL comes from the environment, which a service does not have: "
+    "set redis_url in [fleet] of config.toml"
+)
+
+
+def _system_option(function: _F) -> _F:
+    words = "A service of the whole machine instead of this user's; run as who owns the settings."
+    return click.option("--system", "of_machine", is_flag=True, help=words)(function)
+
+
+def _dry_run_option(function: _F) -> _F:
+    words = "Show what would be done, and do nothing."
+    return click.option("--dry-run", is_flag=True, help=words)(function)
+
+
+@click.group(epilog="\b\nExample:\n  fleet-dispatch service install --dry-run\n")
+def command() -> None:
+    """Keep a listener running: systemd, launchd or Windows' Task Scheduler.
+
+    The unit starts `fleet-dispatch listen` with the settings of config.toml, restarts it always,
+    and gives it the time to drain. It holds no secret.
+    """
+
+
+@command.command(epilog="\b\nExample:\n  fleet-dispatch service install\n")
+@_system_option
+@_dry_run_option
+@json_option
+@boundary
+def install(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
+    """Write the unit and start it; again after a change of settings. Never over a foreign file."""
+    manager, keeper, notes = _keeper(of_machine=of_machine)
+    steps = keeper.install(dry_run=dry_run)
+    return _tell(
+        manager, steps, notes, text=keeper.text if dry_run else "", dry=dry_run, as_json=as_json
+    )
+
+
+@command.command(epilog="\b\nExample:\n  fleet-dispatch service uninstall\n")
+@_system_option
+@_dry_run_option
+@json_option
+@boundary
+def uninstall(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
+    """Stop the listener, which drains it, and remove the unit. State and keys stay."""
+    manager, keeper, _ = _keeper(of_machine=of_machine)
+    steps = keeper.uninstall(dry_run=dry_run)
+    return _tell(manager, steps, (), text="", dry=dry_run, as_json=as_json)
+
+
+@command.command(epilog="\b\nExample:\n  fleet-dispatch service status --json\n")
+@_system_option
+@json_option
+@boundary
+def status(*, of_machine: bool, as_json: bool) -> ExitCode:
+    """Say whether the unit is in place, as the settings say, and running. Exit code 4 when not."""
+    manager, keeper, notes = _keeper(of_machine=of_machine)
+    look = keeper.look()
+    holds = look.unit is UnitState.CURRENT and look.state == RUNNING
+    if as_json:
+        print_document(
+            {
+                "manager": manager.name,
+                "file": str(manager.file),
+                "unit": look.unit.value,
+                "state": look.state,
+                "says": look.says,
+                "ok": holds,
+                "notes": list(notes),
+            }
+        )
+    else:
+        said = f" ({look.says})" if look.says else ""
+        if look.state == NO_MANAGER:
+            said += f"; {manager.name} does not run here, so nothing starts the listener"
+        click.echo(f"{manager.name}: unit {look.unit.value} at {manager.file}; {look.state}{said}")
+        _print_notes(notes)
+    return ExitCode.OK if holds else ExitCode.FAILED
+
+
+def _keeper(*, of_machine: bool) -> tuple[ServiceManager, ServiceKeeper, tuple[str, ...]]:
+    settings, environment = load_settings(), process_environment()
+    host = host_settings(settings)
+    service = describe_service(host, environment, of_machine=of_machine)
+    manager = choose_manager(environment, config_dir=host.config_dir, of_machine=of_machine)
+    notes = manager.notes(service, environment)
+    if settings.source_of("fleet.redis_url").startswith("environment"):
+        notes = (*notes, _URL_NOTE)
+    return manager, ServiceKeeper(manager, service, system_runner(), environment), notes
+
+
+def _tell(
+    manager: ServiceManager,
+    steps: Sequence[Step],
+    notes: Sequence[str],
+    *,
+    text: str,
+    dry: bool,
+    as_json: bool,
+) -> ExitCode:
+    """Print what was, or would be, done. Exit code 4 when something was not done."""
+    ok = dry or all(step.ok for step in steps)
+    if as_json:
+        rows = [
+            {"does": step.does, "what": step.what, "ok": step.ok, "says": step.says}
+            for step in steps
+        ]
+        head = {"manager": manager.name, "file": str(manager.file), "dryRun": dry, "ok": ok}
+        print_document({**head, "steps": rows, "text": text, "notes": list(notes)})
+        return ExitCode.OK if ok else ExitCode.FAILED
+    for step in steps:
+        words = {None: "would" if dry else "not tried", True: "done", False: "FAILED"}[step.ok]
+        click.echo(f"{words}: {step.does} {step.what}{f': {step.says}' if step.says else ''}")
+    if not steps:
+        click.echo("nothing to do")
+    if text:
+        click.echo(f"\n{text}")
+    _print_notes(notes)
+    return ExitCode.OK if ok else ExitCode.FAILED
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
