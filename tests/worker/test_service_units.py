@@ -17,9 +17,9 @@ from tests.support.source_tree import PROJECT
 from tests.support.tools import require_tool
 from worker.drain import longest_end_s
 from worker.runs import STOP_GRACE_S
-from worker.service.choice import choose_manager
+from worker.service.choice import choose_supervisor
 from worker.service.launchd import LABEL, Launchd
-from worker.service.manager import NO_MANAGER, RUNNING, STOPPED, ServiceManager
+from worker.service.supervisor import NO_MANAGER, RUNNING, STOPPED, Supervisor
 from worker.service.systemd import Systemd, user_folder
 from worker.service.windows import TaskScheduler
 
@@ -147,13 +147,13 @@ def test_the_task_is_xml_and_runs_for_as_long_as_it_wants() -> None:
     ],
 )
 def test_what_a_manager_says_is_read(
-    manager: ServiceManager, outcome: ProcessOutcome, state: str
+    manager: Supervisor, outcome: ProcessOutcome, state: str
 ) -> None:
     assert manager.read_state(outcome) == state
 
 
 @pytest.mark.parametrize("manager", [SYSTEMD, MACHINE, LAUNCHD, WINDOWS], ids=lambda m: m.name)
-def test_every_manager_knows_how_to_start_stop_and_ask(manager: ServiceManager) -> None:
+def test_every_manager_knows_how_to_start_stop_and_ask(manager: Supervisor) -> None:
     for what in ("start", "stop", "state"):
         assert manager.commands(what)
     assert len(manager.commands("state")) == 1
@@ -172,7 +172,7 @@ def test_every_manager_knows_how_to_start_stop_and_ask(manager: ServiceManager) 
     ],
 )
 def test_each_system_has_its_manager(platform: str, of_machine: bool, file: str) -> None:
-    manager = choose_manager(
+    manager = choose_supervisor(
         {"HOME": "/home/me"},
         config_dir=Path("/home/me/settings"),
         of_machine=of_machine,

@@ -12,10 +12,10 @@ from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
 from dispatch.settings import load_settings
 from runagent.process import system_runner
-from worker.service.choice import choose_manager
+from worker.service.choice import choose_supervisor
 from worker.service.description import describe_service
 from worker.service.keeper import ServiceKeeper, Step, UnitState
-from worker.service.manager import NO_MANAGER, RUNNING, ServiceManager
+from worker.service.supervisor import NO_MANAGER, RUNNING, Supervisor
 from worker.settings import host_settings, process_environment
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -51,10 +51,10 @@ def command() -> None:
 @boundary
 def install(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
     """Write the unit and start it; again after a change of settings. Never over a foreign file."""
-    manager, keeper, notes = _keeper(of_machine=of_machine)
+    supervisor, keeper, notes = _keeper(of_machine=of_machine)
     steps = keeper.install(dry_run=dry_run)
     return _tell(
-        manager, steps, notes, text=keeper.text if dry_run else "", dry=dry_run, as_json=as_json
+        supervisor, steps, notes, text=keeper.text if dry_run else "", dry=dry_run, as_json=as_json
     )
 
 
@@ -65,9 +65,9 @@ def install(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
 @boundary
 def uninstall(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
     """Stop the listener, which drains it, and remove the unit. State and keys stay."""
-    manager, keeper, _ = _keeper(of_machine=of_machine)
+    supervisor, keeper, _ = _keeper(of_machine=of_machine)
     steps = keeper.uninstall(dry_run=dry_run)
-    return _tell(manager, steps, (), text="", dry=dry_run, as_json=as_json)
+    return _tell(supervisor, steps, (), text="", dry=dry_run, as_json=as_json)
 
 
 @command.command(epilog="\b\nExample:\n  fleet-dispatch service status --json\n")
@@ -76,14 +76,14 @@ def uninstall(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
 @boundary
 def status(*, of_machine: bool, as_json: bool) -> ExitCode:
     """Say whether the unit is in place, as the settings say, and running. Exit code 4 when not."""
-    manager, keeper, notes = _keeper(of_machine=of_machine)
+    supervisor, keeper, notes = _keeper(of_machine=of_machine)
     look = keeper.look()
     holds = look.unit is UnitState.CURRENT and look.state == RUNNING
     if as_json:
         print_document(
             {
-                "manager": manager.name,
-                "file": str(manager.file),
+                "manager": supervisor.name,
+                "file": str(supervisor.file),
                 "unit": look.unit.value,
                 "state": look.state,
                 "says": look.says,
@@ -94,25 +94,27 @@ def status(*, of_machine: bool, as_json: bool) -> ExitCode:
     else:
         said = f" ({look.says})" if look.says else ""
         if look.state == NO_MANAGER:
-            said += f"; {manager.name} does not run here, so nothing starts the listener"
-        click.echo(f"{manager.name}: unit {look.unit.value} at {manager.file}; {look.state}{said}")
+            said += f"; {supervisor.name} does not run here, so nothing starts the listener"
+        click.echo(
+            f"{supervisor.name}: unit {look.unit.value} at {supervisor.file}; {look.state}{said}"
+        )
         _print_notes(notes)
     return ExitCode.OK if holds else ExitCode.FAILED
 
 
-def _keeper(*, of_machine: bool) -> tuple[ServiceManager, ServiceKeeper, tuple[str, ...]]:
+def _keeper(*, of_machine: bool) -> tuple[Supervisor, ServiceKeeper, tuple[str, ...]]:
     settings, environment = load_settings(), process_environment()
     host = host_settings(settings)
     service = describe_service(host, environment, of_machine=of_machine)
-    manager = choose_manager(environment, config_dir=host.config_dir, of_machine=of_machine)
-    notes = manager.notes(service, environment)
+    supervisor = choose_supervisor(environment, config_dir=host.config_dir, of_machine=of_machine)
+    notes = supervisor.notes(service, environment)
     if settings.source_of("fleet.redis_url").startswith("environment"):
         notes = (*notes, _URL_NOTE)
-    return manager, ServiceKeeper(manager, service, system_runner(), environment), notes
+    return supervisor, ServiceKeeper(supervisor, service, system_runner(), environment), notes
 
 
 def _tell(
-    manager: ServiceManager,
+    supervisor: Supervisor,
     steps: Sequence[Step],
     notes: Sequence[str],
     *,
@@ -127,7 +129,7 @@ def _tell(
             {"does": step.does, "what": step.what, "ok": step.ok, "says": step.says}
             for step in steps
         ]
-        head = {"manager": manager.name, "file": str(manager.file), "dryRun": dry, "ok": ok}
+        head = {"manager": supervisor.name, "file": str(supervisor.file), "dryRun": dry, "ok": ok}
         print_document({**head, "steps": rows, "text": text, "notes": list(notes)})
         return ExitCode.OK if ok else ExitCode.FAILED
     for step in steps:

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from worker.service.launchd import Launchd, agents_folder, this_uid
-from worker.service.manager import ServiceManager
+from worker.service.supervisor import Supervisor
 from worker.service.systemd import Systemd, user_folder
 from worker.service.windows import TaskScheduler
 
 
-def choose_manager(
+def choose_supervisor(
     environment: Mapping[str, str],
     *,
     config_dir: Path,
     of_machine: bool,
     platform: str = sys.platform,
-) -> ServiceManager:
+) -> Supervisor:
     """Return the manager of `platform`: for this user, or for the whole machine."""
     if platform == "win32":
         return TaskScheduler(folder=config_dir, of_machine=of_machine)

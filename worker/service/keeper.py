@@ -19,7 +19,7 @@ from contracts.errors import Refused, Unavailable
 from runagent.process import EndState, ProcessRunner, ProcessSpec, run
 from validation.inert import one_line
 from worker.service.description import Service
-from worker.service.manager import NO_MANAGER, RUNNING, Command, ServiceManager
+from worker.service.supervisor import NO_MANAGER, RUNNING, Command, Supervisor
 
 UNIT_MODE: Final = 0o644  # it holds no secret, and a manager of another user reads it
 _UNIT_MAX_BYTES: Final = 64 * 1024
@@ -60,20 +60,20 @@ class ServiceKeeper:
 
     def __init__(
         self,
-        manager: ServiceManager,
+        supervisor: Supervisor,
         service: Service,
         runner: ProcessRunner,
         environment: Mapping[str, str],
     ) -> None:
-        self._manager, self._service = manager, service
+        self._supervisor, self._service = supervisor, service
         self._runner, self._environment = runner, environment
-        self.text = manager.text(service)
+        self.text = supervisor.text(service)
 
     def look(self) -> Look:
         """Return what is there now; changes nothing."""
-        (command,) = self._manager.commands("state")
+        (command,) = self._supervisor.commands("state")
         outcome = run(self._runner, self._spec(command, _COMMAND_S))
-        state = self._manager.read_state(outcome)
+        state = self._supervisor.read_state(outcome)
         words = outcome.stderr.decode("utf-8", "replace") or outcome.why
         says = one_line(words, 200) if state == NO_MANAGER else ""
         return Look(unit=self._unit_state(), state=state, says=says)
@@ -84,7 +84,7 @@ class ServiceKeeper:
         look = self._look_at_ours()
         steps: list[Step] = []
         if look.unit is not UnitState.CURRENT:
-            steps.append(Step(does="write", what=str(self._manager.file)))
+            steps.append(Step(does="write", what=str(self._supervisor.file)))
         if look.unit is not UnitState.CURRENT or look.state != RUNNING:
             steps += self._runs("start")
         return tuple(steps) if dry_run else self._do(steps, go_on=False)
@@ -96,7 +96,7 @@ class ServiceKeeper:
             return ()
         steps = [
             *self._runs("stop"),
-            Step(does="remove", what=str(self._manager.file)),
+            Step(does="remove", what=str(self._supervisor.file)),
             *self._runs("forget"),
         ]
         return tuple(steps) if dry_run else self._do(steps, go_on=True)
@@ -105,14 +105,14 @@ class ServiceKeeper:
         look = self.look()
         if look.unit is UnitState.FOREIGN:
             raise Refused(
-                f"{self._manager.file} was not written by this installation",
+                f"{self._supervisor.file} was not written by this installation",
                 code="foreign_unit",
                 remedy="look at it, and move it away if it is not needed",
             )
         return look
 
     def _unit_state(self) -> UnitState:
-        path = self._manager.file
+        path = self._supervisor.file
         if path.is_symlink():
             return UnitState.FOREIGN
         try:
@@ -129,13 +129,13 @@ class ServiceKeeper:
         )
 
     def _runs(self, what: str) -> list[Step]:
-        return [Step(does="run", what=" ".join(item)) for item in self._manager.commands(what)]
+        return [Step(does="run", what=" ".join(item)) for item in self._supervisor.commands(what)]
 
     def _do(self, steps: Sequence[Step], *, go_on: bool) -> tuple[Step, ...]:
         commands = {
             " ".join(item): item
             for what in ("start", "stop", "forget")
-            for item in self._manager.commands(what)
+            for item in self._supervisor.commands(what)
         }
         done: list[Step] = []
         failed = False
@@ -151,11 +151,11 @@ class ServiceKeeper:
     def _act(self, step: Step, commands: Mapping[str, Command]) -> str:
         """Do one step; return "" or why it failed."""
         if step.does == "write":
-            _write_unit(self._manager.file, self.text)
+            _write_unit(self._supervisor.file, self.text)
             return ""
         if step.does == "remove":
             with contextlib.suppress(FileNotFoundError):
-                self._manager.file.unlink()
+                self._supervisor.file.unlink()
             return ""
         # Stopping waits for the drain.
         outcome = run(

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from runagent.process import ProcessOutcome
 from worker.service.description import RESTART_S, Service
-from worker.service.manager import NO_MANAGER, RUNNING, STOPPED, Command, was_answered
+from worker.service.supervisor import NO_MANAGER, RUNNING, STOPPED, Command, was_answered
 
 LABEL: Final = "fleet-dispatch.listener"
 _MACHINE_FOLDER: Final = Path("/Library/LaunchDaemons")
@@ -30,17 +30,17 @@ class Launchd:
 
     @property
     def name(self) -> str:
-        """See ServiceManager.name."""
+        """See Supervisor.name."""
         return "launchd daemon" if self.of_machine else "launchd agent"
 
     @property
     def file(self) -> Path:
-        """See ServiceManager.file."""
+        """See Supervisor.file."""
         folder = _MACHINE_FOLDER if self.of_machine else self.user_folder
         return folder / f"{LABEL}.plist"
 
     def text(self, service: Service) -> str:
-        """See ServiceManager.text."""
+        """See Supervisor.text."""
         log = str(service.state_dir / "listener.log")
         keys: dict[str, Any] = {
             "Label": LABEL,
@@ -63,7 +63,7 @@ class Launchd:
         return f"{head}<!-- {service.mark.replace('-', '&#45;')} -->\n<plist {body}"
 
     def commands(self, what: str) -> tuple[Command, ...]:
-        """See ServiceManager.commands."""
+        """See Supervisor.commands."""
         domain = "system" if self.of_machine else f"gui/{self.uid}"
         table: dict[str, tuple[Command, ...]] = {
             "start": (("launchctl", "bootstrap", domain, str(self.file)),),
@@ -74,13 +74,13 @@ class Launchd:
         return table[what]
 
     def read_state(self, outcome: ProcessOutcome) -> str:
-        """See ServiceManager.read_state."""
+        """See Supervisor.read_state."""
         if not was_answered(outcome):
             return NO_MANAGER
         return RUNNING if b"state = running" in outcome.stdout else STOPPED
 
     def notes(self, service: Service, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """See ServiceManager.notes."""
+        """See Supervisor.notes."""
         del service, environment
         return (NEVER_RUN,)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from runagent.process import ProcessOutcome
 from worker.service.description import RESTART_S, Service
-from worker.service.manager import NO_MANAGER, RUNNING, STOPPED, Command, was_answered
+from worker.service.supervisor import NO_MANAGER, RUNNING, STOPPED, Command, was_answered
 
 UNIT: Final = "fleet-dispatch.service"
 _MACHINE_FOLDER: Final = Path("/etc/systemd/system")
@@ -28,16 +28,16 @@ class Systemd:
 
     @property
     def name(self) -> str:
-        """See ServiceManager.name."""
+        """See Supervisor.name."""
         return "systemd" if self.of_machine else "systemd --user"
 
     @property
     def file(self) -> Path:
-        """See ServiceManager.file."""
+        """See Supervisor.file."""
         return (_MACHINE_FOLDER if self.of_machine else self.user_folder) / UNIT
 
     def text(self, service: Service) -> str:
-        """See ServiceManager.text."""
+        """See Supervisor.text."""
         target = "multi-user.target" if self.of_machine else "default.target"
         lines = [
             f"# {service.mark}.",
@@ -71,7 +71,7 @@ class Systemd:
         return "\n".join(lines) + "\n"
 
     def commands(self, what: str) -> tuple[Command, ...]:
-        """See ServiceManager.commands."""
+        """See Supervisor.commands."""
         control = ("systemctl",) if self.of_machine else ("systemctl", "--user")
         reload = (*control, "daemon-reload")
         table: dict[str, tuple[Command, ...]] = {
@@ -83,14 +83,14 @@ class Systemd:
         return table[what]
 
     def read_state(self, outcome: ProcessOutcome) -> str:
-        """See ServiceManager.read_state. Without a systemd the command prints no state."""
+        """See Supervisor.read_state. Without a systemd the command prints no state."""
         word = outcome.stdout.decode("utf-8", "replace").strip()
         if was_answered(outcome) and word in _RUNNING_WORDS:
             return RUNNING
         return STOPPED if was_answered(outcome) and word in _STOPPED_WORDS else NO_MANAGER
 
     def notes(self, service: Service, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """See ServiceManager.notes."""
+        """See Supervisor.notes."""
         del service
         user = environment.get("USER", "")
         if self.of_machine or (user and (_LINGER_FOLDER / os.path.basename(user)).exists()):

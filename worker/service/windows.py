@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 from runagent.process import ProcessOutcome
 from worker.service.description import Service
 from worker.service.launchd import NEVER_RUN
-from worker.service.manager import NO_MANAGER, RUNNING, STOPPED, Command, was_answered
+from worker.service.supervisor import NO_MANAGER, RUNNING, STOPPED, Command, was_answered
 
 TASK: Final = "fleet-dispatch"
 _NO_DRAIN: Final = "ending the task does not drain: stop the listener with Ctrl-C in a console"
@@ -63,16 +63,16 @@ class TaskScheduler:
 
     @property
     def name(self) -> str:
-        """See ServiceManager.name."""
+        """See Supervisor.name."""
         return "Task Scheduler"
 
     @property
     def file(self) -> Path:
-        """See ServiceManager.file."""
+        """See Supervisor.file."""
         return self.folder / f"{TASK}.task.xml"
 
     def text(self, service: Service) -> str:
-        """See ServiceManager.text. A task that ends is started again by its own loop: the
+        """See Supervisor.text. A task that ends is started again by its own loop: the
         scheduler restarts after failures only."""
         set_all = "".join(
             f"$env:{name}={_pwsh(value)}; " for name, value in service.environment.items()
@@ -91,7 +91,7 @@ class TaskScheduler:
         )
 
     def commands(self, what: str) -> tuple[Command, ...]:
-        """See ServiceManager.commands."""
+        """See Supervisor.commands."""
         name = _pwsh(TASK)
         read = f"(Get-Content -Raw -Encoding utf8 -LiteralPath {_pwsh(str(self.file))})"
         register = f"Register-ScheduledTask -TaskName {name} -Xml {read} -Force | Out-Null"
@@ -109,13 +109,13 @@ class TaskScheduler:
         return tuple((*start, f"{stop_first}{script}") for script in table[what])
 
     def read_state(self, outcome: ProcessOutcome) -> str:
-        """See ServiceManager.read_state."""
+        """See Supervisor.read_state."""
         if not was_answered(outcome):
             return NO_MANAGER
         return RUNNING if outcome.stdout.strip() == b"Running" else STOPPED
 
     def notes(self, service: Service, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """See ServiceManager.notes."""
+        """See Supervisor.notes."""
         del service, environment
         return (NEVER_RUN, _NO_DRAIN)
 

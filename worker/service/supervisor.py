@@ -15,7 +15,7 @@ STOPPED: Final = "stopped"
 NO_MANAGER: Final = "no service manager"
 
 
-class ServiceManager(Protocol):
+class Supervisor(Protocol):
     """systemd, launchd or Windows' Task Scheduler, for one user or for the whole machine."""
 
     @property
