@@ -8,9 +8,12 @@ by itself: `validation.verdict` does.
 from __future__ import annotations
 
 import dataclasses
+import logging
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from contracts.errors import FleetError, Interrupted
 from contracts.run_agent import Rename, Risk, RunAgentResult, Validation
@@ -26,6 +29,7 @@ from validation.bounds import bounded
 from validation.redaction import Redactor, redacted_result
 from validation.verdict import AgentChange, AgentEnd, AgentRun, judge
 
+_LOG: Final = logging.getLogger(__name__)
 _NO_EVIDENCE = Risk(
     code="evidence_missing", message="the host could not look at what the agent changed"
 )
@@ -79,7 +83,11 @@ class Findings:
         self._end(AgentEnd.ABORTED, why)
 
     def break_off(self, error: Exception) -> None:
-        """Take in an error of ours. Its text stays in the log: it may hold anything."""
+        """Take in an error of ours. It is logged by its kind and its place: its text may quote
+        anything."""
+        places = traceback.extract_tb(error.__traceback__)
+        where = " < ".join(f"{Path(at.filename).name}:{at.lineno}" for at in reversed(places))
+        _LOG.error("job %s broke off: %s at %s", self.order.job_id, type(error).__name__, where)
         message = f"an error of fleet-dispatch itself ({type(error).__name__}); see the host's log"
         self.risks.append(Risk(code="internal_error", message=message))
         self.summary = self.summary or f"The run broke off: {message}."

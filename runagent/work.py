@@ -1,0 +1,136 @@
+"""What is done in a worktree that stands: look, start the agent (twice at most), look, validate,
+look.
+
+Owns the order of these phases and which of them a failure ends. Agent and validator run in the
+box, every look outside of it. It must never start anything in another place than the worktree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Final
+
+from contracts.errors import CouldNotCheck, FleetError, Interrupted, LaunchRefused
+from contracts.run_agent import Risk
+from runagent.attempt import Launch, make_attempt
+from runagent.cancellation import REASON
+from runagent.evidence import EvidenceCollector
+from runagent.findings import Findings
+from runagent.launch import StagedPrompt, stage_prompt
+from runagent.ports import HostPorts
+from runagent.sandbox.protocol import Box
+from runagent.validation_run import never_started, plan_validation, run_plan
+from runagent.worktree import Worktree, stands_in_place
+from validation.checks import attempted_lines, plan_checks, validation_of
+from validation.verdict import goes_on_to_validation, may_retry
+
+_REPLACED: Final = "the worktree is gone or was replaced by something else"
+
+
+def work(
+    findings: Findings, launch: Launch, worktree: Worktree, box: Box, ports: HostPorts
+) -> None:
+    """Look, let the agent work, look, validate, look. Only agent and validator are in the box."""
+    boxed = dataclasses.replace(ports, runner=box.around(ports.runner))
+    collector = EvidenceCollector(
+        worktree,
+        shadow_dir=shadow_dir(ports),
+        runner=ports.runner,
+        deadline_s=ports.git_timeout_s,
+        git=box.git,
+    )
+    collector.start()
+    with (
+        _keeping_the_first_attempt(findings),
+        stage_prompt(findings.order.request.task, ports.runtime_dir) as prompt,
+    ):
+        _make_attempts(findings, launch, prompt, boxed)
+    if not findings.launches:
+        return
+    with _looking(findings):
+        enter(ports, "looking")
+        collector.after_agent()
+    findings.add_risks(box.bring_home())
+    if goes_on_to_validation(findings.agent):
+        _validate(findings, worktree, launch, boxed)
+    with _looking(findings):
+        enter(ports, "looking")
+        findings.evidence = collector.after_validation()
+        findings.add_risks(findings.evidence.risks)
+    findings.add_risks(box.bring_home())
+
+
+def _make_attempts(
+    findings: Findings, launch: Launch, prompt: StagedPrompt, ports: HostPorts
+) -> None:
+    """Start the agent; once more, in the same worktree, after a plain nonzero exit."""
+    number = 1
+    while True:
+        if ports.cancelled.is_set():
+            raise Interrupted(REASON)
+        if findings.worktree is None or not stands_in_place(findings.worktree):
+            raise LaunchRefused(_REPLACED, remedy="no attempt was started in it")
+        enter(ports, "agent" if number == 1 else "agent again")
+        attempted = make_attempt(launch, prompt, number, ports)
+        findings.take_attempt(attempted)
+        if not may_retry(attempted.run):
+            break
+        number += 1
+    ports.record("agent_done", findings.agent.attempts, str(findings.agent.end))
+
+
+@contextlib.contextmanager
+def _keeping_the_first_attempt(findings: Findings) -> Iterator[None]:
+    """What stops the second start must not stop the look at what the first one did."""
+    try:
+        yield
+    except FleetError as error:
+        if not findings.launches:
+            raise
+        findings.stop(error)
+
+
+def _validate(findings: Findings, worktree: Worktree, launch: Launch, ports: HostPorts) -> None:
+    """Run the checks. A stop that came during the look before them is a stop of the run: the
+    agent's exit 0 must not stand for checks that nobody ran."""
+    if ports.cancelled.is_set():
+        findings.interrupt("stopped before validation")
+        return
+    enter(ports, "validation")
+    command = findings.order.request.validateCommand
+    if stands_in_place(worktree):
+        plan = plan_validation(command, launch.worktree, launch.environment, ports)
+        outcomes, losses = run_plan(plan, launch.worktree, launch.environment, ports)
+    else:
+        plan = plan_checks(command, ())
+        outcomes = tuple(never_started(planned, _REPLACED) for planned in plan.commands[:1])
+        losses = ()
+    findings.add_risks((*plan.risks, *losses))
+    findings.validation = validation_of(plan, outcomes)
+    findings.tests_attempted = attempted_lines(outcomes)
+    if ports.cancelled.is_set():
+        findings.interrupt("stopped during validation")
+    ports.record("validated", findings.agent.attempts, "")
+
+
+@contextlib.contextmanager
+def _looking(findings: Findings) -> Iterator[None]:
+    """A look that fails is a recorded risk: it is never read as "nothing changed"."""
+    try:
+        yield
+    except CouldNotCheck as error:
+        findings.add_risks([Risk(code="could_not_look", message=str(error))])
+
+
+def enter(ports: HostPorts, phase: str) -> None:
+    """Tell the watcher that the run enters `phase`."""
+    with contextlib.suppress(Exception):  # a watcher's trouble is not the run's
+        ports.watch.phase(phase)
+
+
+def shadow_dir(ports: HostPorts) -> str:
+    """Return the host's own git directory for the job's worktree."""
+    return os.path.join(ports.runtime_dir, "shadow")
