@@ -9,6 +9,7 @@
     |  `- KeysRefused          a key file is missing, foreign, or readable by others
     |- CouldNotCheck           we do not know the answer: never to be read as a yes or a no
     |- Unavailable             a service or a program is not there now; trying again may help
+    |  `- DiskFull             a disk has no room left
     |- LaunchRefused           the read barrier: the staged prompt could not be read back
     |- WaitTimedOut            no result yet
     `- Interrupted             a person or a signal stopped us
@@ -127,6 +128,12 @@ class Unavailable(FleetError):
     kind = "unavailable"
     retryable = True
     exit_code = ExitCode.REFUSED
+
+
+class DiskFull(Unavailable):
+    """A disk has no room left. Its message says ENOSPC, the word that people search for."""
+
+    kind = "disk_full"
 
 
 class LaunchRefused(FleetError):

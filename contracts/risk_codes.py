@@ -93,6 +93,7 @@ class RiskCode(StrEnum):
     REPO_UNWRITABLE = "repo_unwritable"
     NO_SPACE = "no_space"
     DISK_FLOOR = "disk_floor"
+    DISK_FULL = "disk_full"
     LAUNCH_REFUSED = "launch_refused"
     UNAVAILABLE = "unavailable"
     COULD_NOT_CHECK = "could_not_check"

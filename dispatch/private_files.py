@@ -8,6 +8,7 @@ what protects, and `PERMISSIONS_NOTE` says so. Never follows a link to a file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import stat
@@ -15,8 +16,9 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from contracts.errors import KeysRefused, Unavailable
+from contracts.errors import DiskFull, KeysRefused, Unavailable
 
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _FILE_MAX_BYTES: Final = 1024 * 1024
@@ -25,6 +27,18 @@ PERMISSIONS_NOTE: Final = (
     if sys.platform == "win32"
     else ""
 )
+
+
+def is_full_disk(error: OSError) -> bool:
+    """Say whether `error` means that a disk, or its owner's share of it, is full."""
+    return error.errno in _NO_ROOM
+
+
+def unwritten(what: str, error: OSError, *, remedy: str) -> Unavailable:
+    """Return what is raised when the disk says no: DiskFull when it is full."""
+    if is_full_disk(error):
+        return DiskFull(f"{what}: ENOSPC, {error.strerror}", remedy="free space on that disk")
+    return Unavailable(f"{what}: {error.strerror}", remedy=remedy)
 
 
 def make_private_folder(path: Path) -> bool:
@@ -37,9 +51,8 @@ def make_private_folder(path: Path) -> bool:
         for folder in reversed(missing):
             folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
     except OSError as error:
-        raise Unavailable(
-            f"cannot make the folder {path}: {error.strerror}", remedy="check its parent folder"
-        ) from error
+        what, remedy = f"cannot make the folder {path}", "check its parent folder"
+        raise unwritten(what, error, remedy=remedy) from error
     return bool(missing)
 
 
@@ -106,9 +119,8 @@ def write_private_file(path: Path, data: bytes, *, replace: bool) -> None:
     except FileExistsError:
         raise
     except OSError as error:
-        raise Unavailable(
-            f"cannot write {path}: {error.strerror}", remedy="check space and permissions"
-        ) from error
+        remedy = "check its folder's permissions"
+        raise unwritten(f"cannot write {path}", error, remedy=remedy) from error
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()

@@ -22,6 +22,7 @@ from runagent.environment import agent_environment
 from runagent.findings import Findings
 from runagent.launch import make_private_directory
 from runagent.ports import HostPorts, RunOrder
+from runagent.room_left import named_by_disk, risks_of_full_disks, volumes_of
 from runagent.sandbox.protocol import Site, refuse_weaker, report_of
 from runagent.tree_removal import remove_if_empty
 from runagent.work import enter, shadow_dir, work
@@ -50,7 +51,7 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
     try:
         _carry_out(findings, ports)
     except FleetError as error:
-        findings.stop(error)
+        findings.stop(named_by_disk(error, volumes_of(order, ports)))
     except KeyboardInterrupt:
         ports.cancelled.set()
         findings.stop(Interrupted(REASON))
@@ -58,7 +59,9 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
         findings.break_off(error)
     if findings.worktree is not None:
         _leave(findings, findings.worktree, ports)
-    if not findings.launches:
+    if findings.launches:
+        findings.add_risks(risks_of_full_disks(volumes_of(order, ports)))
+    else:
         remove_if_empty(ports.runtime_dir)
     return findings.result(ports.clock.monotonic())
 
@@ -74,8 +77,7 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
     environment = _environment(ports, agent.environment)
     program = find_program(agent, preset, environment)
     enter(ports, "worktree")
-    places = {"worktrees": os.path.dirname(order.repo_on_host), "state folder": ports.runtime_dir}
-    refuse_below_floor(places, ports.worktree.disk_floor_bytes)
+    refuse_below_floor(volumes_of(order, ports), ports.worktree.disk_floor_bytes)
     make_private_directory(ports.runtime_dir)
     worktree = _make_worktree(findings, ports)
     launch = Launch(

@@ -8,6 +8,7 @@ result, whatever fails. Composes its ports and owns none of their rules.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from redis.exceptions import RedisError
@@ -15,6 +16,7 @@ from redis.exceptions import RedisError
 from contracts import limits
 from contracts.errors import (
     CouldNotCheck,
+    DiskFull,
     EnvelopeRefused,
     InvalidRequest,
     PolicyRefused,
@@ -90,7 +92,7 @@ class RunEnvelope:
             return self._declined_before(earlier, job, delivery)
         ports.crash.reach("before_claim")
         try:
-            earlier = ports.journal.claim(_new_job(job, ports.settings))
+            earlier = self._claim(job)
         except EnvelopeRefused as error:
             ports.lanes.release(claims.jti)
             return self._bury(delivery, error.code)
@@ -99,6 +101,13 @@ class RunEnvelope:
                 return self._offers.leave(job, delivery, error)
             raise
         return self._perform(job, delivery) if earlier is None else self._again(earlier, delivery)
+
+    def _claim(self, job: VerifiedJob) -> JobRecord | None:
+        """Claim a job. One that is for this host alone is claimed from the reserve when the disk is
+        full, to end as that; one of the lane is for the others then."""
+        new = _new_job(job, self._ports.settings)
+        claim = partial(self._ports.journal.claim, new)
+        return claim() if job.is_for_a_lane else self._ports.reserve.lend(claim)
 
     def _declined_before(self, earlier: JobRecord, job: VerifiedJob, delivery: Delivery) -> Ending:
         if earlier.result is None and job.is_for_a_lane:
@@ -131,6 +140,12 @@ class RunEnvelope:
     def _result_of(self, job: VerifiedJob) -> RunAgentResult:
         ports, claims = self._ports, job.claims
         host = ports.settings.host
+        if not ports.reserve.hold():
+            full = DiskFull(
+                f"ENOSPC: no space left for the end of a job on the disk of {ports.reserve.path}",
+                remedy="free space on the disk of the state folder",
+            )
+            return refused_result(claims.payload, full, job_id=claims.jti, host=host)
         try:
             task = admit(job, ports.settings, ports.policy)
         except (InvalidRequest, PolicyRefused) as error:

@@ -13,6 +13,7 @@ from worker.crash_points import UNARMED, CrashPoints
 from worker.journal import Journal
 from worker.lane_claims import LaneClaims
 from worker.outbox import Outbox
+from worker.reserve import Reserve
 from worker.runs import Runs
 from worker.settings import HostSettings
 
@@ -29,6 +30,7 @@ class EntryPorts:
     board: Board
     outbox: Outbox
     runs: Runs
+    reserve: Reserve
     clock: Clock
     say: Say
     crash: CrashPoints = UNARMED

@@ -14,16 +14,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from contracts.errors import CouldNotCheck, FleetError, Unavailable
-from dispatch.private_files import make_private_folder
+from contracts.errors import CouldNotCheck, DiskFull, FleetError, Unavailable
+from dispatch.private_files import make_private_folder, unwritten
 from dispatch.sqlite_wal import primary_code, switch_to_wal
+from runagent.disk_floor import free_bytes
 from worker.journal_schema import migrate
 
 # Writers of one machine hold the file for milliseconds; who waits this long stands behind a fault.
 BUSY_TIMEOUT_S: Final = 15.0
+_INDEX_BYTES: Final = 64 * 1024  # SQLite's shared index grows by 32 KiB, and a page is 4 KiB
 _UNSOUND: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _REMEDIES: Final = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "free space on the disk of the state folder"),
     sqlite3.SQLITE_READONLY: ("it is read-only", "make the state folder writable for this user"),
     sqlite3.SQLITE_CANTOPEN: (
         "it cannot be opened",
@@ -116,10 +117,23 @@ def _translated(path: Path) -> Iterator[None]:
                 f"the journal {path} is damaged",
                 remedy="move it aside; jobs issued before the new one are then refused",
             ) from error
+        if _is_full(error, path):
+            raise DiskFull(
+                f"the journal {path} cannot be written: ENOSPC, the disk is full",
+                remedy="free space on the disk of the state folder",
+            ) from error
         what, remedy = _REMEDIES.get(primary_code(error), _OTHER_FAULT)
         raise Unavailable(f"the journal {path} cannot be used: {what}", remedy=remedy) from error
     except OSError as error:
-        raise Unavailable(
-            f"the journal {path} cannot be used: {error.strerror or 'no access'}",
-            remedy="make the state folder writable for this user",
-        ) from error
+        remedy = "make the state folder writable for this user"
+        raise unwritten(f"the journal {path} cannot be used", error, remedy=remedy) from error
+
+
+def _is_full(error: sqlite3.Error, path: Path) -> bool:
+    """Say whether a full disk is behind `error`: SQLite says so, or an I/O error while there is no
+    room (its shared index cannot grow)."""
+    code = primary_code(error)
+    if code != sqlite3.SQLITE_IOERR:
+        return code == sqlite3.SQLITE_FULL
+    free = free_bytes(str(path.parent))
+    return free is not None and free < _INDEX_BYTES

@@ -99,7 +99,9 @@ class LaneOffers:
         ports = self._ports
         while not ports.outbox.is_closed:
             try:
-                ports.journal.record(job_id, JobState.REFUSED, why=reason)
+                ports.reserve.lend(
+                    lambda: ports.journal.record(job_id, JobState.REFUSED, why=reason)
+                )
                 return
             except Unavailable as error:
                 ports.say("journal_unavailable", job=job_id, reason=error.message)

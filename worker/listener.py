@@ -7,6 +7,7 @@ runs and keeps its work. Everything it still owes then stands in the journal.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from typing import Final
 
 from contracts import naming
 from contracts.clock import Clock
-from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
+from contracts.errors import DiskFull, InvalidRequest, KeysRefused, Problem, Refused
 from dispatch.broker_url import masked_url
 from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
@@ -34,6 +35,7 @@ from worker.lane_claims import LaneClaims
 from worker.outbox import Outbox
 from worker.probes import Probes
 from worker.recovery import recover
+from worker.reserve import Reserve
 from worker.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
@@ -68,12 +70,17 @@ class Listener:
         self._check_keys(keyring)
         connection = connect_listener(settings.redis_url)
         self._queue = FleetQueue(connection, settings.redis_url, clock)
-        self._journal = Journal(settings.journal_file, clock, witness=settings.witness_file)
+        self._reserve = Reserve(settings.state_dir)
+        self._journal = self._reserve.lend(
+            lambda: Journal(settings.journal_file, clock, witness=settings.witness_file)
+        )
         self._take_lease()
         instance = self._journal.instance()
         board = Board(connection, settings.host, clock)
         crash = settings.crash
-        self._outbox = Outbox(self._journal, self._queue, board, keyring, clock, say, crash)
+        self._outbox = Outbox(
+            self._journal, self._queue, board, keyring, clock, say, crash, reserve=self._reserve
+        )
         # A plan has two commands at most; the worktree is made once and looked at three times.
         other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
         self._runs = Runs(runner, environment, other_limits_s=other_limits_s)
@@ -87,6 +94,7 @@ class Listener:
                 board=board,
                 outbox=self._outbox,
                 runs=self._runs,
+                reserve=self._reserve,
                 clock=clock,
                 say=say,
                 crash=crash,
@@ -133,9 +141,11 @@ class Listener:
         settings = self._settings
         lanes, url = ",".join(settings.lanes), masked_url(settings.redis_url)
         self._say("listening", host=settings.host, lanes=lanes, broker=url)
-        for job_id in recover(self._journal, self._outbox, host=settings.host, clock=self._clock):
+        if not self._reserve.hold():
+            self._say("disk_full", folder=settings.state_dir, remedy="free space there")
+        for job_id in self._reserve.lend(self._recover):
             self._say("recovered", job=job_id)
-        self._journal.prune()
+        self._reserve.lend(self._journal.prune)
         ended = threading.Event()
         background = [
             threading.Thread(target=self._heartbeat.run, args=(ended,), name="heartbeat"),
@@ -153,6 +163,10 @@ class Listener:
             for thread in background[:2]:
                 thread.join(_LAST_DELIVERY_S)
             self._close()
+
+    def _recover(self) -> tuple[str, ...]:
+        host = self._settings.host
+        return recover(self._journal, self._outbox, host=host, clock=self._clock)
 
     def request_stop(self) -> None:
         """Drain at the first call; stop what runs, too, at the second."""
@@ -172,7 +186,9 @@ class Listener:
     def _close(self) -> None:
         self._heartbeat.stop()
         self._bells.close()
-        self._journal.leases.release(LEASE_KIND, self._settings.host)
+        # A dead process's lease holds nobody up: a disk without room for this is no fault.
+        with contextlib.suppress(DiskFull):
+            self._journal.leases.release(LEASE_KIND, self._settings.host)
         self._journal.close()
         self._queue.close()
         self._say("stopped", host=self._settings.host)
@@ -191,7 +207,9 @@ class Listener:
 
     def _take_lease(self) -> None:
         host = self._settings.host
-        holder = self._journal.leases.acquire(LEASE_KIND, host, seconds=LEASE_S)
+        holder = self._reserve.lend(
+            lambda: self._journal.leases.acquire(LEASE_KIND, host, seconds=LEASE_S)
+        )
         if holder is not None:
             self._journal.close()
             machine, pid, _ = holder.rsplit(":", 2)

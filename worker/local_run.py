@@ -32,6 +32,7 @@ from validation.paths import Grammar
 from worker.journal import Journal
 from worker.journal_records import NewJob
 from worker.journal_schema import JobState
+from worker.reserve import Reserve
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
 from worker.terminal import Progress
 
@@ -80,7 +81,7 @@ def run_here(payload: Mapping[str, JsonValue], *, job_id: str, stderr: TextIO) -
         )
         with _watching(stderr) as watch:
             result = run_agent(order, _ports(settings, journal, order, cancelled, watch))
-        return _finish(journal, job_id, result)
+        return _finish(journal, Reserve(settings.state_dir), job_id, result)
 
 
 def _ports(
@@ -113,10 +114,13 @@ def _ports(
     )
 
 
-def _finish(journal: Journal, job_id: str, result: RunAgentResult) -> RunAgentResult:
+def _finish(
+    journal: Journal, reserve: Reserve, job_id: str, result: RunAgentResult
+) -> RunAgentResult:
     """Write the end into the journal; a full disk there must not cost the person the result."""
     try:
-        journal.finish(job_id, result.to_json().encode("utf-8"))
+        data = result.to_json().encode("utf-8")
+        reserve.lend(lambda: journal.finish(job_id, data))
     except FleetError as error:
         _LOG.warning("job %s: the journal did not take the result: %s", job_id, error)
         risk = Risk(code="not_journaled", message=str(error))

@@ -22,6 +22,7 @@ from worker.crash_points import UNARMED, CrashPoints
 from worker.journal import Journal
 from worker.journal_records import LOCAL_SENDER, JobRecord
 from worker.outcome import seal_result
+from worker.reserve import Reserve
 
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
@@ -41,7 +42,10 @@ class Outbox:
         clock: Clock,
         say: Say,
         crash: CrashPoints = UNARMED,
+        *,
+        reserve: Reserve,
     ) -> None:
+        """`reserve` is the room that a full disk still has for an end."""
         self._journal = journal
         self._queue = queue
         self._board = board
@@ -49,6 +53,7 @@ class Outbox:
         self._clock = clock
         self._say = say
         self._crash = crash
+        self._reserve = reserve
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._away = False
@@ -56,8 +61,9 @@ class Outbox:
     def conclude(self, job_id: str, result: RunAgentResult, *, why: str = "") -> None:
         """End a job with its one result: signed, in the journal, and on its way.
 
-        A disk that is full is waited for, since the result exists nowhere else; only the end of
-        the listener breaks that off, and the next one then finds the job without an end.
+        When the disk is full, the reserve makes room. When that is not enough the disk is waited
+        for, since the result exists nowhere else; only the end of the listener breaks that off,
+        and the next one then finds the job without an end.
         """
         record = self._journal.find(job_id)
         if record is None or record.result is not None:
@@ -66,7 +72,9 @@ class Outbox:
         sealed = None if record.iss == LOCAL_SENDER else self._seal(record, data)
         while not self._closed.is_set():
             try:
-                self._journal.finish(job_id, data, sealed=sealed, why=why)
+                self._reserve.lend(
+                    lambda: self._journal.finish(job_id, data, sealed=sealed, why=why)
+                )
                 self._crash.reach("after_done")
                 self._say("done", job=job_id, status=result.status.value)
                 self._wake.set()
@@ -115,6 +123,7 @@ class Outbox:
         pause = _FIRST_PAUSE_S
         while not stop.is_set():
             self._wake.clear()
+            self._reserve.hold()  # again, once there is room
             if self.deliver_all():
                 pause = _FIRST_PAUSE_S
                 self._wake.wait(_IDLE_S)

@@ -18,6 +18,7 @@ TREE = {
     "KeysRefused": ("keys_refused", ExitCode.REFUSED, False),
     "CouldNotCheck": ("could_not_check", ExitCode.FAILED, True),
     "Unavailable": ("unavailable", ExitCode.REFUSED, True),
+    "DiskFull": ("disk_full", ExitCode.REFUSED, True),
     "LaunchRefused": ("launch_refused", ExitCode.FAILED, False),
     "WaitTimedOut": ("wait_timed_out", ExitCode.WAIT_TIMED_OUT, True),
     "Interrupted": ("interrupted", ExitCode.FAILED, True),

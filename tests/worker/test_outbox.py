@@ -24,6 +24,7 @@ from worker.journal import Journal
 from worker.journal_records import NewJob
 from worker.outbox import Outbox
 from worker.outcome import lost_run
+from worker.reserve import Reserve
 
 
 @dataclass
@@ -40,7 +41,8 @@ class Desk:
         loaded = HostKeyring.load(self.keys_dir, "HOSTA", clock)
         keyring = HostKeyring("HOSTA", loaded.grants, revoked=revoked, clock=clock)
         board = Board(self.queue.connection, "HOSTA", clock)
-        return Outbox(self.journal, self.queue, board, keyring, clock, self.say)
+        reserve = Reserve(self.keys_dir.parent, size_bytes=4096)
+        return Outbox(self.journal, self.queue, board, keyring, clock, self.say, reserve=reserve)
 
     def say(self, what: str, **_details: object) -> None:
         self.said.append(what)
