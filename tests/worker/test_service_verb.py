@@ -122,7 +122,7 @@ def test_a_foreign_unit_is_never_changed_or_removed(what: str, machine: Machine)
         home = str(machine.home / "fleet")
         foreign = "[Service]\nExecStart=/bin/true\n"
         unit(machine).write_text(
-            foreign if what == "text" else ours.replace(home, "/home/other/fleet")
+            foreign if what == "text" else ours.replace(home, "/srv/other/fleet")
         )
     before = unit(machine).read_bytes()
     for verb in ("install", "uninstall"):
