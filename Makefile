@@ -2,17 +2,21 @@
 #   make demo             one signed job, end to end, in a temporary home   (AGENT=claude: the real CLI)
 #   make test             the tests, with coverage data                     (ARGS="tests/contracts -q")
 #   make check            the whole gate
+#   make soak             two listeners, 500 jobs, copies and kills, at most 10 minutes
+#                         (SECONDS=60: a tenth of it; SEED=7: the same dice again)
 #   make format           rewrite the code in the house's format
 #   make schemas          write the golden files (schemas, names, service units) from the code
 #   make clean            remove what the other targets made
 
 .POSIX:
 .NOTPARALLEL:
-.PHONY: demo test check check-static check-rest check-coverage check-format check-lint check-types \
+.PHONY: demo test soak check check-static check-rest check-coverage check-format check-lint check-types \
 	check-floors check-wheel format schemas clean setup setup-demo help
 
 AGENT =
 ARGS =
+SECONDS = 600
+SEED =
 PYTHON =
 PY = .venv/bin/python
 export PYTHON
@@ -33,6 +37,10 @@ demo: setup-demo
 test: setup
 	@rm -f .coverage .coverage.*
 	@PYTHONSAFEPATH=1 $(PY) -m pytest --cov --cov-report= --cov-fail-under=0 $(ARGS)
+
+# Prints its seed first and its counts last.
+soak: setup
+	@PYTHONSAFEPATH= $(PY) -m tests.faults.soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # Format, lint, types and floors first: they fail in seconds. The tests hold module sizes, names and
 # the wheel's contents (tests/house); coverage reads the data that the tests left.

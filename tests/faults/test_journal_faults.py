@@ -12,6 +12,7 @@ import pytest
 from contracts.clock import SystemClock
 from contracts.ids import new_job_id
 from tests.support.fleet import wait_until
+from tests.support.hosts import Host
 from worker.journal import Journal
 from worker.journal_records import NewJob
 from worker.journal_schema import JobState
@@ -135,3 +136,22 @@ def test_a_disk_that_takes_no_more_is_an_error_with_a_remedy_and_loses_nothing(
     journal = open_journal(tmp_path)
     assert journal.claim(NewJob(jti=new_job_id(), iss="alice", iat=1)) is None
     journal.close()
+
+
+def test_a_lost_journal_refuses_what_was_issued_before(host: Host) -> None:
+    claims = host.job()
+    envelope = host.sender.sign(claims)
+    host.result(host.push(claims, envelope=envelope))
+    assert host.stop() == 0
+    for file in host.journal_file.parent.glob("journal.sqlite3*"):
+        file.unlink()
+    host.start()
+    with host.broker.client() as connection:
+        connection.flushall()
+    host.push(claims, envelope=envelope)
+    host.wait_for_dead_letter("before_epoch")
+    assert host.stored(claims["jti"]) is None
+    assert host.starts == 1
+    later = host.job()
+    later["iat"] += 5
+    assert host.result(host.push(later)).status == "completed"

@@ -12,14 +12,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+import pytest
+
 from contracts import naming
-from contracts.clock import SystemClock
+from contracts.clock import Clock, SystemClock
 from contracts.dispatch_result import ResultClaims
 from contracts.envelope import JOB_TYPE, RESULT_TYPE, open_envelope, seal
 from contracts.ids import new_job_id
@@ -61,10 +64,11 @@ class Sender:
 
     keys_dir: Path
     name: str = SENDER
+    clock: Clock = field(default_factory=SystemClock)
 
     @property
     def keyring(self) -> SenderKeyring:
-        return SenderKeyring.load(self.keys_dir, self.name, SystemClock())
+        return SenderKeyring.load(self.keys_dir, self.name, self.clock)
 
     def claims(self, *, aud: str, payload: dict[str, Any], **changes: Any) -> dict[str, Any]:
         """Return honest claims with `changes`."""
@@ -231,6 +235,27 @@ class Host:
         assert (claims.jti, claims.aud) == (job_id, self.sender.name)
         return RunAgentResult.model_validate_json(claims.payload.stdoutTail)
 
+    def start_waiting_job(self, *, aud: str | None = None, **payload: Any) -> str:
+        """Start a job whose agent waits for `release`, and return its id once the agent runs."""
+        starts = self.starts
+        job = self.job(aud=aud, payload=self.payload(task="wait until released", **payload))
+        job_id = self.push(job)
+        wait_until(lambda: self.starts > starts, "the agent has started")
+        return job_id
+
+    def release(self) -> None:
+        """Let every agent that waits, and every later one, go on."""
+        (self.home / "released").touch()
+
+    def family(self) -> list[psutil.Process]:
+        """Return every process below the listener: runs, wardens, agents."""
+        assert self.process is not None
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def run_processes(self) -> list[psutil.Process]:
+        """Return the run processes of this moment, one for each job under way."""
+        return [item for item in self.family() if "worker.run_process" in _last_word(item)]
+
     def published(self, job_id: str) -> None:
         """Wait until the listener has nothing left to do for a job."""
         wait_until(lambda: f"published job={job_id}" in self.log, f"{job_id} is published")
@@ -255,6 +280,18 @@ class Host:
         assert self.process is not None
         assert self.process.poll() is None, f"the listener ended:\n{self.log}"
         return self.log.count(" listening ") > before
+
+
+def are_gone(processes: Iterable[psutil.Process]) -> bool:
+    """Say whether none of `processes` runs any more."""
+    return not any(process.is_running() for process in processes)
+
+
+def _last_word(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline()[-1:])
+    except psutil.Error:
+        return ""
 
 
 def make_host(
@@ -290,3 +327,11 @@ def listening_host(folder: Path, broker: Broker, **options: Any) -> Iterator[Hos
         yield host
     finally:
         host.stop()
+
+
+@pytest.fixture
+def host(broker: Broker, tmp_path: Path) -> Iterator[Host]:
+    """One listening host on the test's broker. Import the name into a conftest to use it."""
+    with listening_host(tmp_path, broker) as listening:
+        yield listening
+        listening.release()  # a test that failed must not leave an agent to be waited for

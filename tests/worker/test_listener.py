@@ -16,28 +16,9 @@ import pytest
 from contracts import naming
 from tests.support.broker import Broker
 from tests.support.fleet import make_repository, wait_until
-from tests.support.hosts import LANE, Host, listening_host, make_host, make_sender
+from tests.support.hosts import LANE, Host, make_host, make_sender
 
 LANE_AUD = naming.lane_audience(LANE)
-
-
-@pytest.fixture
-def host(broker: Broker, tmp_path: Path) -> Iterator[Host]:
-    with listening_host(tmp_path, broker) as listening:
-        yield listening
-
-
-def start_waiting_job(host: Host, *, aud: str | None = None) -> str:
-    """Start a job whose agent waits for `release`, and return its id once it runs."""
-    starts = host.starts
-    payload = host.payload(task="wait until released")
-    job_id = host.push(host.job(aud=aud, payload=payload))
-    wait_until(lambda: host.starts > starts, "the agent has started")
-    return job_id
-
-
-def release(host: Host) -> None:
-    (host.home / "released").touch()
 
 
 def beat(host: Host) -> dict[str, object]:
@@ -62,12 +43,10 @@ def test_an_honest_job_is_run_once_and_its_signed_result_comes_back(host: Host) 
 
 
 def test_the_agent_is_a_descendant_of_the_listener(host: Host) -> None:
-    job_id = start_waiting_job(host)
-    assert host.process is not None
-    family = psutil.Process(host.process.pid).children(recursive=True)
-    assert any("codex" in " ".join(process.cmdline()) for process in family)
+    job_id = host.start_waiting_job()
+    assert any("codex" in " ".join(process.cmdline()) for process in host.family())
     assert shown(host, job_id)[b"state"] == b"started"
-    release(host)
+    host.release()
     assert host.result(job_id).status == "completed"
 
 
@@ -86,32 +65,32 @@ def test_the_heartbeat_names_lanes_slots_and_agents_with_versions(host: Host) ->
     assert (seen["host"], seen["lanes"], seen["slots"], seen["free"]) == (host.name, [LANE], 1, 1)
     assert host.process is not None
     assert seen["pid"] == host.process.pid
-    job_id = start_waiting_job(host)
+    job_id = host.start_waiting_job()
     wait_until(lambda: beat(host)["free"] == 0, "the busy slot is seen")
-    release(host)
+    host.release()
     host.result(job_id)
 
 
 def test_a_busy_host_leaves_the_next_job_in_the_queue(host: Host) -> None:
-    running = start_waiting_job(host)
+    running = host.start_waiting_job()
     waiting = host.push(host.job(aud=LANE_AUD))
     with host.broker.client() as connection:
         queue = naming.rq_list(naming.lane_queue(LANE))
         beats = beat(host)["seenAt"]
         wait_until(lambda: beat(host)["seenAt"] != beats, "the listener looks on")
         assert connection.lrange(queue, 0, -1) == [waiting.encode()]
-    release(host)
+    host.release()
     for job_id in (running, waiting):
         assert host.result(job_id).status == "completed"
 
 
 def test_a_drain_lets_the_running_job_finish_and_takes_nothing_new(host: Host) -> None:
-    running = start_waiting_job(host)
+    running = host.start_waiting_job()
     assert host.process is not None
     host.process.send_signal(signal.SIGTERM)
     wait_until(lambda: " draining " in host.log, "the listener drains")
     waiting = host.push(host.job())
-    release(host)
+    host.release()
     assert host.process.wait(60) == 0
     assert host.result(running).status == "completed"
     assert host.stored(waiting) is None
@@ -121,7 +100,7 @@ def test_a_drain_lets_the_running_job_finish_and_takes_nothing_new(host: Host) -
 
 
 def test_a_second_signal_ends_the_job_as_interrupted_and_keeps_its_work(host: Host) -> None:
-    running = start_waiting_job(host)
+    running = host.start_waiting_job()
     assert host.process is not None
     host.process.send_signal(signal.SIGTERM)
     wait_until(lambda: "a second signal stops them" in host.log, "the listener says how to go on")
@@ -208,7 +187,7 @@ def test_a_host_that_cannot_do_a_job_of_the_lane_leaves_it_to_one_that_can(
     broker: Broker, tmp_path: Path
 ) -> None:
     with two_hosts(broker, tmp_path) as (able, lacking):
-        blocker = start_waiting_job(able)
+        blocker = able.start_waiting_job()
         jobs = [able.push(able.job(aud=LANE_AUD)) for _ in range(2)]
         wait_until(lambda: lacking.log.count(" declined ") == 2, "the other host declines both")
         cpu = psutil.Process(lacking.process.pid).cpu_times() if lacking.process else None
@@ -219,7 +198,7 @@ def test_a_host_that_cannot_do_a_job_of_the_lane_leaves_it_to_one_that_can(
         assert cpu is not None
         assert spent.user - cpu.user < 1.5, "it does not spin"
         assert lacking.log.count(" declined ") == 2, "it does not decline twice"
-        release(able)
+        able.release()
         for job_id in (blocker, *jobs):
             result = able.result(job_id)
             assert (result.status, result.host) == ("completed", able.name)

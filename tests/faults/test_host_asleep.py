@@ -1,0 +1,86 @@
+"""Host asleep: every process of it is stopped in the middle of a run, and wakes later."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.support.fleet import wait_until
+from tests.support.hosts import Host
+
+_JOBS = "from dispatch.cli import main; main()"
+
+
+def shown(host: Host, verb: str) -> list[dict[str, object]]:
+    """Return what `jobs` or `hosts` shows to a person on this host's machine."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", _JOBS, verb, "--json"],
+        env=host.environment,
+        cwd=host.home,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    rows: list[dict[str, object]] = json.loads(done.stdout)[verb]
+    return rows
+
+
+def job_row(host: Host, job_id: str) -> dict[str, object]:
+    return next(row for row in shown(host, "jobs") if row["jobId"] == job_id)
+
+
+@contextmanager
+def asleep(host: Host) -> Iterator[None]:
+    """Stop every process of the host, the agents too, and wake them all afterwards."""
+    assert host.process is not None
+    pids = [host.process.pid, *(process.pid for process in host.family())]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    "asleep_s",
+    [
+        pytest.param(20.0, id="longer than a heartbeat lives"),
+        pytest.param(
+            120.0,
+            id="longer than a lease, a timeout of the broker and a skew",
+            marks=[pytest.mark.slow, pytest.mark.timeout(600)],
+        ),
+    ],
+)
+def test_a_host_that_slept_shows_as_lost_meanwhile_and_delivers_its_result(
+    asleep_s: float, host: Host
+) -> None:
+    job_id = host.start_waiting_job()
+    assert job_row(host, job_id)["state"] == "started"
+    with asleep(host):
+        fell_asleep = time.monotonic()
+        wait_until(lambda: job_row(host, job_id)["state"] == "host_lost", "it shows as lost", 60)
+        row = job_row(host, job_id)
+        assert str(row["why"]).startswith("last seen "), "and since when"
+        assert [item["state"] for item in shown(host, "hosts")] == ["host_lost"]
+        host.release()
+        while time.monotonic() - fell_asleep < asleep_s:
+            time.sleep(1.0)
+            assert host.stored(job_id) is None, "nobody else ends it"
+    result = host.result(job_id, seconds=90)
+    assert (result.status, result.attempts) == ("completed", 1)
+    assert host.starts == 1
+    assert "interrupted" not in host.journal_history(job_id)
+    wait_until(lambda: shown(host, "hosts")[0]["state"] == "live", "the host is back", 60)
+    host.run_honest_job()
