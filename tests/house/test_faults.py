@@ -23,6 +23,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "Broker restarted": ("test_broker_restarted",),
     "Broker emptied": ("test_broker_emptied",),
     "Broker out of memory": ("test_broker_out_of_memory",),
+    "Disk full": ("test_disk_full",),
     "Git locks": ("test_git_locks",),
     "Clock jumps": ("test_clock_jumps",),
     "Drain": ("test_drain",),
