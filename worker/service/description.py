@@ -101,9 +101,11 @@ def _absolute_only(search_path: str) -> str:
 
 def _owner_of(folder: Path) -> str:
     """Return the login name of who owns the settings: that user's keys are what it runs with."""
+    if sys.platform == "win32":
+        return ""  # a task runs as who registers it
     try:
         return folder.owner()
-    except (OSError, KeyError, NotImplementedError) as error:
+    except (OSError, KeyError) as error:
         raise Refused(
             f"nobody owns {folder}", code="no_settings", remedy="fleet-dispatch init"
         ) from error
