@@ -44,6 +44,9 @@ VERBS: Final[dict[str, Verb]] = {
         "Run one agent here and now, without a queue.",
         interrupted="worker.commands.run_agent:say_interrupted",
     ),
+    "worktrees": Verb(
+        "worker.commands.worktrees:command", "Show and remove the worktrees that jobs left here."
+    ),
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
     "service": Verb("worker.commands.service:command", "Keep a listener of this machine running."),

@@ -51,6 +51,10 @@ class ShadowGit:
         self.work_tree = work_tree
         self._runner = runner
 
+    def beside(self, directory: str, work_tree: str) -> ShadowGit:
+        """Return another one over `work_tree`, with the same way of starting git."""
+        return ShadowGit(directory, work_tree, self._runner)
+
     @property
     def index_path(self) -> str:
         """Return the file that holds our index."""

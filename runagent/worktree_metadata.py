@@ -19,9 +19,9 @@ from runagent.deadline import Deadline
 from runagent.trusted_git import Answer, TrustedGit, first_line
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-_GIT_LOCK: Final = re.compile(r"'([^'\n]+\.lock)': File exists|could not lock|cannot lock ref")
-_PATIENCE_S: Final = 5.0  # git's own locks are held for milliseconds; a stale one for ever
-_RETRY_S: Final = 0.1
+GIT_LOCK: Final = re.compile(r"'([^'\n]+\.lock)': File exists|could not lock|cannot lock ref")
+PATIENCE_S: Final = 5.0  # git's own locks are held for milliseconds; a stale one for ever
+RETRY_S: Final = 0.1
 _ROOM_BYTES: Final = 65_536  # a branch, an index and their folders take a block each
 _POINTER_MAX_BYTES: Final = 65_536
 
@@ -88,7 +88,7 @@ def add_worktree(
     Raises RepositoryRefused (`no_space`, `parent_unwritable`, `repo_unwritable`), Unavailable when
     a lock of git's own stays, CouldNotCheck.
     """
-    patience = Deadline(min(_PATIENCE_S, deadline.left_s()))
+    patience = Deadline(min(PATIENCE_S, deadline.left_s()))
     while True:
         answer = git.ask(
             *("worktree", "add", "--quiet", "--no-checkout", "--no-track"),
@@ -96,10 +96,10 @@ def add_worktree(
         )
         if answer.ok:
             return
-        if not _GIT_LOCK.search(answer.error) or patience.is_over():
+        if not GIT_LOCK.search(answer.error) or patience.is_over():
             _refuse_after(answer, path, git.directory)
         _drop_half_made_branch(git, branch, commit)
-        threading.Event().wait(_RETRY_S)
+        threading.Event().wait(RETRY_S)
 
 
 def find_admin_dir(common_dir: str, path: str) -> str:
@@ -161,7 +161,7 @@ def _drop_half_made_branch(git: TrustedGit, branch: str, commit: str) -> None:
 def _refuse_after(answer: Answer, path: str, repo: str) -> Never:
     text = answer.error
     said = first_line(text)
-    lock = _GIT_LOCK.search(text)
+    lock = GIT_LOCK.search(text)
     if lock:
         named = lock.group(1) or "a lock of git's own"
         raise Unavailable(

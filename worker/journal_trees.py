@@ -109,6 +109,10 @@ class JournalTrees:
         """Take the tree for this process; return None, or the owner who has it and lives."""
         return self._leases.acquire(LEASE_KIND, job_id, seconds=LEASE_S)
 
+    def holder(self, job_id: str) -> str | None:
+        """Return the living owner who has the tree and is not this process, else None."""
+        return self._leases.holder(LEASE_KIND, job_id)
+
     def find(self, job_id: str) -> TreeRecord | None:
         """Return the record of a job's tree, or None."""
         with self._file.reading() as database:

@@ -36,6 +36,18 @@ class Leases:
             )
         return None
 
+    def holder(self, kind: str, key: str) -> str | None:
+        """Return the owner of a lease that is neither ours nor free, else None."""
+        with self._file.reading() as database:
+            row = database.execute(
+                "SELECT owner, until FROM leases WHERE kind = ? AND key = ?", (kind, key)
+            ).fetchone()
+        if row is None or row["owner"] == self._owner:
+            return None
+        alive = is_alive(row["owner"])
+        is_held = alive or (alive is None and row["until"] > self._clock.wall())
+        return str(row["owner"]) if is_held else None
+
     def release(self, kind: str, key: str) -> None:
         """Give a lease back if it is ours."""
         with self._file.writing() as database:
