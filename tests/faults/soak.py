@@ -19,7 +19,9 @@ import random
 import secrets
 import sys
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.leaks import ProcessMark
@@ -35,7 +37,6 @@ from tests.support.soak_counts import (
 from tests.support.soak_fleet import FULL_SECONDS, Fleet, Killer, Size
 
 LIMIT_S = 600.0
-BACKLOG = 12  # jobs that wait at one moment: enough that no host is idle
 
 
 def run(seconds: float, seed: int, folder: Path) -> Counts:
@@ -49,9 +50,8 @@ def run(seconds: float, seed: int, folder: Path) -> Counts:
     try:
         for host in fleet.hosts:
             host.start()
-        killer = Killer(fleet)
-        in_time = _drive(fleet, killer, began + LIMIT_S)
-        counts.expect("in time", in_time, True)
+        killer = Killer(fleet, dice)
+        counts.expect("in time", _drive(fleet, killer, began + LIMIT_S), True)
         _settle(fleet)
         count_kills(counts, killer, size)
         count_jobs(counts, fleet)
@@ -72,27 +72,25 @@ def run(seconds: float, seed: int, folder: Path) -> Counts:
 
 
 def _drive(fleet: Fleet, killer: Killer, give_up: float) -> bool:
-    """Send, copy and kill until every job has its result; say whether that came in time."""
-    size, dice = fleet.size, fleet.dice
-    while time.monotonic() < give_up:
-        ended = fleet.look_for_results()
-        if ended == size.jobs:
-            return True
-        while len(fleet.sent) < size.jobs and len(fleet.sent) - ended < BACKLOG:
-            fleet.send_one()
-            if dice.random() < size.copies / size.jobs and fleet.copies < size.copies:
-                fleet.send_copy()
-        if len(fleet.sent) == size.jobs and fleet.copies < size.copies:
-            fleet.send_copy()
-        if not (killer.is_due(ended) and killer.strike()):
-            time.sleep(0.02)
+    """Send in the background, kill here, until every job has its result; say whether in time."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        sending = pool.submit(fleet.send_all, stop)
+        try:
+            while time.monotonic() < give_up:
+                ended = fleet.look_for_results()
+                if ended == fleet.size.jobs and sending.done():
+                    sending.result()
+                    return True
+                if not (killer.is_due(ended) and killer.strike()):
+                    time.sleep(0.02)
+        finally:
+            stop.set()
     return False
 
 
 def _settle(fleet: Fleet) -> None:
-    """Send the copies that are left and wait until nothing waits and nothing is taken."""
-    while fleet.copies < fleet.size.copies:
-        fleet.send_copy()
+    """Wait until nothing waits and nothing is taken: the last copies are looked at, too."""
     give_up = time.monotonic() + 60
     with fleet.broker.client() as connection:
         while time.monotonic() < give_up:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from contracts import naming
 from contracts.clock import SystemClock
-from tests.support.broker import Broker
-from tests.support.fleet import make_repository, wait_until
-from tests.support.hosts import Host, make_host, make_sender
+from tests.support.broker import Broker, running_broker
+from tests.support.fleet import Machine, make_repository, place_program, wait_until
+from tests.support.hosts import AGENT, Host, make_host, make_sender
 from tests.support.proxy import Proxy, proxy_to
 from worker.journal import Journal
 
@@ -135,6 +137,39 @@ def test_a_result_whose_answer_is_cut_off_is_stored_once(behind: Host, proxy: Pr
     with behind.broker.client() as connection:
         assert not connection.exists(naming.other_results_key(job_id))
     behind.run_honest_job()
+
+
+def test_a_wait_that_began_before_the_outage_ends_with_the_result(tmp_path: Path) -> None:
+    """The sender's side: its `wait` stays, and the result that comes late is the answer."""
+    home = tmp_path / "home"
+    home.mkdir()
+    repo = make_repository(tmp_path / "src" / "app", {"a": "b\n"})
+    place_program(tmp_path / "programs", "codex", AGENT)
+    payload = {"agent": "codex", "task": "wait until released", "repo": str(repo), "ticket": "T-1"}
+    with running_broker(tmp_path / "broker", fsync="always") as broker:
+        machine = Machine(home, tmp_path / "programs", broker.url, "NORTH")
+        roots = ("--repo-root", str(tmp_path / "src"))
+        machine.succeed("init", "--host", "NORTH", "--lanes", "BUILD", *roots)
+        with machine.listening("BUILD") as listener, ThreadPoolExecutor() as pool:
+            words = ("enqueue", "--lane", "BUILD", "--payload-file", "-", "--json")
+            (job,) = json.loads(machine.succeed(*words, stdin=json.dumps(payload)))["jobs"]
+            wait_until((home / "starts").exists, "the agent has started")
+            waiting = pool.submit(
+                machine.run, "wait", job["jobId"], "--timeout", "150", "--json", seconds=170
+            )
+            with broker.client() as connection:
+                channel = naming.done_channel(job["jobId"])
+                wait_until(
+                    lambda: dict(connection.pubsub_numsub(channel))[channel.encode()] > 0,
+                    "somebody waits",
+                )
+            broker.kill()
+            (home / "released").touch()
+            wait_until(lambda: f"done job={job['jobId']}" in listener.text(), "the run ends")
+            broker.start()
+            waited = waiting.result()
+    assert waited.returncode == 0, waited.stderr
+    assert json.loads(waited.stdout)["jobs"][0]["status"] == "completed"
 
 
 def test_a_listener_starts_without_a_broker_and_works_when_there_is_one(

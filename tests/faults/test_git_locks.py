@@ -16,8 +16,8 @@ import pytest
 
 from contracts.ids import new_job_id
 from tests.support.broker import Broker
-from tests.support.fleet import git, make_repository, wait_until
-from tests.support.hosts import Host, make_host, make_sender
+from tests.support.fleet import git, make_repository, place_program, wait_until
+from tests.support.hosts import AGENT, Host, make_host, make_sender
 
 
 def lock_of_its_branch(host: Host, job_id: str) -> Path:
@@ -56,6 +56,18 @@ def test_a_stale_lock_ends_the_job_with_a_typed_reason_and_is_not_removed(host: 
     assert lock.exists()
     assert host.starts == 0
     host.run_honest_job()
+
+
+def test_locks_that_an_agent_leaves_behind_hide_none_of_its_work(host: Host) -> None:
+    """A git that died in the agent's own worktree: what we look with has an index of its own."""
+    lines = "from pathlib import Path\n"
+    lines += "admin = Path(Path('.git').read_text().split(None, 1)[1].strip())\n"
+    for name in ("index.lock", "HEAD.lock"):
+        lines += f"(admin / {name!r}).touch()\n"
+    place_program(host.home / "bin", "codex", AGENT + lines)
+    result = host.run_honest_job()
+    assert result.changed_files == ("starts.txt",)
+    assert (host.repo / ".git" / "worktrees" / result.jobId / "index.lock").exists()
 
 
 @contextmanager

@@ -56,6 +56,7 @@ def count_jobs(counts: Counts, fleet: Fleet) -> None:
     counts.expect("jobs", len(jobs), fleet.size.jobs)
     counts.expect("copies", fleet.copies, fleet.size.copies)
     counts.add("agents started", agents.total())
+    counts.add("agents cut off by a kill", agents.total() - _ends(fleet))
     counts.add("lost between claim and agent", len(without))
     counts.expect("starts", agents.total() + len(without), len(jobs))
     counts.expect("started twice", [job for job, times in agents.items() if times > 1], [])
@@ -70,6 +71,10 @@ def count_jobs(counts: Counts, fleet: Fleet) -> None:
         ]
     counts.expect("second results", len(others), 0)
     counts.expect("results that would go soon", len(short), 0)
+
+
+def _ends(fleet: Fleet) -> int:
+    return sum(len(list((host.home / "marks").glob("*.end"))) for host in fleet.hosts)
 
 
 def _was_lost(result: RunAgentResult | None) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from redis.exceptions import RedisError
 
 from contracts import naming
 from contracts.dispatch_result import ResultClaims
@@ -31,6 +32,8 @@ FULL_SECONDS = 600.0
 FULL_JOBS, FULL_COPIES, FULL_KILLS = 500, 100, 36
 LEAST_JOBS, LEAST_COPIES, LEAST_KILLS = 30, 6, 10
 MID_RUN_SHARE = 2  # every second kill waits for a moment when an agent is at work
+BACKLOG = 12  # jobs that wait at one moment: enough that no host is idle
+_PATIENCE_S = 120.0
 
 # Marks its start and its end with the job's own worktree, and takes 50 to 300 ms between them.
 AGENT = """
@@ -72,7 +75,7 @@ class Fleet:
     def __init__(self, folder: Path, size: Size, dice: random.Random) -> None:
         self.folder = folder
         self.size = size
-        self.dice = dice
+        self._dice = random.Random(dice.random())  # the sender's own: it works beside the killer
         self.broker = Broker(folder / "broker")
         self.repo = make_repository(folder / "repo", {"readme.txt": "hello\n"})
         self.sender = make_sender(folder / "sender")
@@ -81,8 +84,7 @@ class Fleet:
         self.sent: dict[str, tuple[str, str]] = {}  # job -> (queue, envelope)
         self.results: dict[str, RunAgentResult] = {}
         self.copies = 0
-        # A sender or a look at results must not meet a broker that is just being killed.
-        self.lock = threading.RLock()
+        self.all_killed = threading.Event()
 
     def _host(self, name: str, options: tuple[str, ...]) -> Host:
         host = make_host(
@@ -93,67 +95,72 @@ class Fleet:
         return host
 
     # -- sending ------------------------------------------------------------------------------
+    def send_all(self, stop: threading.Event) -> None:
+        """Send every job and every copy, no faster than the hosts end them, until `stop` is set."""
+        size = self.size
+        while not stop.is_set() and (len(self.sent) < size.jobs or self.copies < size.copies):
+            if len(self.sent) < size.jobs and self._may_send():
+                self.send_one()
+                if self._dice.random() < size.copies / size.jobs and self.copies < size.copies:
+                    self.send_copy()
+            elif len(self.sent) == size.jobs:
+                self.send_copy()
+            else:
+                stop.wait(0.02)
+
+    def _may_send(self) -> bool:
+        """Say whether the next job may go. The last tenth goes one by one until every kill has
+        landed, so that the last kills have something to hit."""
+        waiting = len(self.sent) - len(self.results)
+        is_kept = len(self.sent) >= 0.9 * self.size.jobs and not self.all_killed.is_set()
+        return waiting < (1 if is_kept else BACKLOG)
+
     def send_one(self) -> None:
         """Sign and queue one job for one of the hosts or for the lane."""
-        host = self.dice.choice(self.hosts)
-        for_lane = self.dice.random() < 0.5
+        host = self._dice.choice(self.hosts)
+        for_lane = self._dice.random() < 0.5
         aud = naming.lane_audience(LANE) if for_lane else host.aud
         queue = naming.lane_queue(LANE) if for_lane else host.queue_name
-        task = f"take {self.dice.randint(50, 300)}"
+        task = f"take {self._dice.randint(50, 300)}"
         claims = host.job(aud=aud, payload=host.payload(task=task))
         job_id = str(claims["jti"])
-        self.sent[job_id] = (queue, self.sender.sign(claims))
-        self.push(job_id)
+        envelope = self.sender.sign(claims)
+        self.push(job_id, queue, envelope)
+        self.sent[job_id] = (queue, envelope)
 
-    def push(self, job_id: str) -> None:
+    def push(self, job_id: str, queue: str, envelope: str) -> None:
         """Queue the bytes of a job, again if need be, until the broker has them."""
-        queue, envelope = self.sent[job_id]
         fleet_queue = FleetQueue.connect(self.broker.url)
         try:
-            self._until_it_answers(
-                lambda: fleet_queue.push(envelope, job_id, queue, {"state": "queued"})
-            )
+            until_it_answers(lambda: fleet_queue.push(envelope, job_id, queue, {"state": "queued"}))
         finally:
             fleet_queue.close()
 
     def send_copy(self) -> None:
         """Deliver a job again that was sent before, whatever has become of it."""
-        job_id = self.dice.choice(list(self.sent))
-        queue, _ = self.sent[job_id]
+        job_id = self._dice.choice(list(self.sent))
+        queue, envelope = self.sent[job_id]
 
         def deliver() -> None:
             with self.broker.client() as connection:
                 connection.rpush(naming.rq_list(queue), job_id)
                 connection.publish(naming.bell_channel(queue), b"1")
 
-        if self.dice.random() < 0.5:  # as an attacker does, or as a sender after a loss
-            self._until_it_answers(deliver)
+        if self._dice.random() < 0.5:  # as an attacker does, or as a sender after a loss
+            until_it_answers(deliver)
         else:
-            self._until_it_answers(lambda: self._forget(job_id))
-            self.push(job_id)
+            until_it_answers(lambda: self._forget(job_id))
+            self.push(job_id, queue, envelope)
         self.copies += 1
 
     def _forget(self, job_id: str) -> None:
         with self.broker.client() as connection:
             connection.delete(naming.job_key(job_id))
 
-    def _until_it_answers(self, act: Callable[[], Any]) -> None:
-        give_up = time.monotonic() + 60
-        while True:
-            try:
-                with self.lock:
-                    act()
-                return
-            except (FleetError, OSError) as error:
-                if time.monotonic() > give_up:
-                    raise
-                del error
-                time.sleep(0.1)
-
     # -- what came of it ----------------------------------------------------------------------
     def look_for_results(self) -> int:
         """Read and verify every result that is new; return how many there are in all."""
-        missing = [job_id for job_id in self.sent if job_id not in self.results]
+        missing = [job_id for job_id in list(self.sent) if job_id not in self.results]
 
         def look() -> list[bytes | None]:
             with self.broker.client() as connection:
@@ -161,7 +168,7 @@ class Fleet:
 
         texts: list[bytes | None] = []
         if missing:
-            self._until_it_answers(lambda: texts.extend(look()))
+            until_it_answers(lambda: texts.extend(look()))
         for job_id, text in zip(missing, texts, strict=False):
             if text is not None:
                 self.results[job_id] = self._verified(job_id, text)
@@ -181,12 +188,25 @@ class Fleet:
         return sum(psutil.pid_exists(int(name.rpartition(".")[2])) for name in open_ones)
 
 
+def until_it_answers(act: Callable[[], Any]) -> None:
+    """Do what needs the broker, again and again while it is away."""
+    give_up = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            act()
+            return
+        except (FleetError, RedisError, OSError):
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.1)
+
+
 class Killer:
     """Kills what it chose, when progress has come so far, and starts it again."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, dice: random.Random) -> None:
         self._fleet = fleet
-        self._dice = fleet.dice
+        self._dice = dice
         size = fleet.size
         # From the first twentieth to the last: a kill after the last job would hit nothing.
         steps = [0.05 + 0.85 * number / size.kills for number in range(size.kills)]
@@ -216,6 +236,8 @@ class Killer:
             if getattr(self, f"_kill_{kind}")(host):
                 self.landed[kind] += 1
                 self.mid_run += bool(working)
+                if self.landed.total() == len(self._due):
+                    self._fleet.all_killed.set()
                 return True
         return False
 
@@ -231,14 +253,14 @@ class Killer:
         for run in host.run_processes():
             try:
                 run.kill()
+                run.wait(30)
             except psutil.NoSuchProcess:
                 continue
             return True
         return False
 
     def _kill_broker(self, _host: Host) -> bool:
-        with self._fleet.lock:
-            self._fleet.broker.kill()
-            time.sleep(self._dice.random())
-            self._fleet.broker.start()
+        self._fleet.broker.kill()
+        time.sleep(self._dice.random())
+        self._fleet.broker.start()
         return True
