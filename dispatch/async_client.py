@@ -13,7 +13,7 @@ from typing import Self
 from contracts import limits
 from contracts.clock import Clock, SystemClock
 from contracts.errors import Unavailable, WaitTimedOut
-from contracts.run_agent import RunAgentRequest
+from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.client import FleetClient
 from dispatch.hosts import HostView
 from dispatch.job_handle import JobHandle
@@ -22,6 +22,7 @@ from dispatch.queue import AsyncBells, Pushed
 from dispatch.queue.result_store import RECHECK_S
 from dispatch.results import JobResult
 from dispatch.settings import Settings, load_settings
+from dispatch.sweeper import Swept
 
 
 class AsyncFleetClient:
@@ -59,30 +60,70 @@ class AsyncFleetClient:
         lane: str,
         targets: Sequence[str] | None = None,
         ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
         **request_fields: object,
     ) -> list[JobHandle]:
         """See `FleetClient.enqueue_agent`."""
-        return await asyncio.to_thread(
-            self._client.enqueue_agent,
-            request,
+        given = request.to_payload() if isinstance(request, RunAgentRequest) else request or {}
+        return await self.enqueue(
+            {**given, **request_fields},
             lane=lane,
             targets=targets,
             ttl_s=ttl_s,
-            **request_fields,
+            idempotency_key=idempotency_key,
+            give_up_after_s=give_up_after_s,
         )
 
-    async def resend(self, job_id: str) -> Pushed:
+    async def enqueue(
+        self,
+        payload: Mapping[str, object],
+        *,
+        kind: str = KIND,
+        lane: str,
+        targets: Sequence[str] | None = None,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+        resend_lane: bool = False,
+    ) -> list[JobHandle]:
+        """See `FleetClient.enqueue`."""
+        return await asyncio.to_thread(
+            self._client.enqueue,
+            payload,
+            kind=kind,
+            lane=lane,
+            targets=targets,
+            ttl_s=ttl_s,
+            idempotency_key=idempotency_key,
+            give_up_after_s=give_up_after_s,
+            resend_lane=resend_lane,
+        )
+
+    async def resend(self, job_id: str, *, resend_lane: bool = False) -> Pushed:
         """See `FleetClient.resend`."""
-        return await asyncio.to_thread(self._client.resend, job_id)
+        return await asyncio.to_thread(self._client.resend, job_id, resend_lane=resend_lane)
+
+    async def sweep(self) -> list[Swept]:
+        """See `FleetClient.sweep`."""
+        return await asyncio.to_thread(self._client.sweep)
 
     async def result(self, job: JobHandle | str) -> JobResult | None:
         """See `FleetClient.result`."""
         return await asyncio.to_thread(self._client.result, job)
 
-    async def wait(self, job: JobHandle | str, timeout_s: float | None = None) -> JobResult:
+    async def wait(
+        self,
+        job: JobHandle | str,
+        timeout_s: float | None = None,
+        *,
+        give_up_after_s: float | None = None,
+    ) -> JobResult:
         """See `FleetClient.wait`. A cancelled wait leaves the job alone."""
-        job_id = job if isinstance(job, str) else job.job_id
-        found = await self.result(job)
+        job_id, waits = job if isinstance(job, str) else job.job_id, self._client.waits
+        found = await asyncio.to_thread(waits.begin, job_id, give_up_after_s)
+        if found is None:
+            found = await asyncio.to_thread(waits.look, job_id)
         if found is not None:
             return found
         give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
@@ -91,9 +132,10 @@ class AsyncFleetClient:
                 announced.clear()
                 away: Unavailable | None = None
                 try:
-                    found = await self.result(job)
+                    found = await asyncio.to_thread(waits.look, job_id)
                 except Unavailable as error:
                     away = error
+                    found = await asyncio.to_thread(waits.given_up, job_id)
                 if found is not None:
                     return found
                 left = RECHECK_S if give_up is None else give_up - self._clock.monotonic()

@@ -37,6 +37,7 @@ VERBS: Final[dict[str, Verb]] = {
     "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
     "result": Verb("dispatch.commands.result:command", "Print the result of a job."),
     "jobs": Verb("dispatch.commands.jobs:command", "Show jobs, and why they wait."),
+    "sweep": Verb("dispatch.commands.sweep:command", "See to jobs that were lost or are over."),
     "hosts": Verb("dispatch.commands.hosts:command", "Show hosts with their lanes and agents."),
     "listen": Verb("worker.commands.listen:command", "Take jobs of a lane and run them here."),
     "run-agent": Verb(

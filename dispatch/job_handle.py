@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dispatch.hosts import HostView, state_words, waiting_state
+from dispatch.job_views import claim_unknown_words
 from dispatch.queue import Pushed
 from dispatch.sent import SentJob
 
@@ -30,11 +31,14 @@ def handle_of(
     state, why = "", ""
     if hosts is not None:
         state, why = waiting_state(job.aud, job.lane, hosts, now=now)
+    note = state_words(state, why) if why else ""
+    if pushed is Pushed.CLAIM_UNKNOWN:
+        note = claim_unknown_words(job.job_id)
     return JobHandle(
         job_id=job.job_id,
         target=job.target,
         lane=job.lane,
         aud=job.aud,
         pushed=pushed,
-        note=state_words(state, why) if why and pushed is not Pushed.FINISHED else "",
+        note="" if pushed is Pushed.FINISHED else note,
     )

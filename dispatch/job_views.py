@@ -11,6 +11,7 @@ from typing import Final
 
 from contracts import limits
 from contracts.run_agent import Status
+from dispatch.endings import is_claim_unknown
 from dispatch.hosts import (
     HOST_LOST,
     NEVER_SEEN,
@@ -20,19 +21,32 @@ from dispatch.hosts import (
     stopped_words,
     waiting_state,
 )
+from dispatch.queue import Whereabouts
 from dispatch.sent import SentJob
 from dispatch.times import last_seen_words, read_seconds
 from validation.inert import one_line
 
-_FINAL: Final = frozenset({"done", "published", "refused"})
+CLAIM_UNKNOWN: Final = "claim_unknown"
+# Words of hosts, and of another machine of the sender that ended the job.
+_FINAL: Final = frozenset({"done", "published", "refused", "abandoned", "expired"})
 # What hosts write. Anything else was written by somebody else, a status before all.
 _UNDER_WAY: Final = frozenset({"started"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended for its sender: the status, the host ("" when the sender ended it), and the
+    note of the sender's own receipt where there is one."""
+
+    status: Status
+    host: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobView:
     """One job. `state` is a status once a result verified; before that `queued`, the host's own
-    word, or one of `expired`, `unknown` and `host_lost`. `why` is text for people."""
+    word, or one of `expired`, `unknown`, `host_lost` and `claim_unknown`. `why` is for people."""
 
     job_id: str
     state: str
@@ -53,13 +67,14 @@ def view_job(
     sent: SentJob | None,
     hosts: Sequence[HostView],
     *,
-    verified: tuple[Status, str] | None,
+    verified: Ended | None,
     now: float,
+    where: Whereabouts | None = None,
 ) -> JobView:
     """Return the view of one job.
 
-    `shown` is what the broker has of it, `sent` this sender's own record, `verified` the status and
-    host of a result whose signature held.
+    `shown` is what the broker has of it, `sent` this sender's own record, `verified` its end when a
+    signature held, and `where` in which list it was found just now (None: nobody looked).
     """
     fields = {name: one_line(value, 300) for name, value in shown.items()}
     if sent is not None:
@@ -67,10 +82,12 @@ def view_job(
         fields |= known | {"agent": sent.agent, "ticket": sent.ticket}
     aud = fields.get("aud", "")
     state, why = _state(fields, sent, hosts, verified=verified, now=now)
+    if verified is None and sent is not None and where is not None:
+        state, why = _whereabouts(state, why, sent, where)
     return JobView(
         job_id=job_id,
         state=state,
-        host=verified[1] if verified else fields.get("host", ""),
+        host=verified.host if verified else fields.get("host", ""),
         lane=fields.get("lane", ""),
         target=aud.removeprefix("host:") if aud.startswith("host:") else "",
         kind=fields.get("kind", ""),
@@ -87,11 +104,11 @@ def _state(
     sent: SentJob | None,
     hosts: Sequence[HostView],
     *,
-    verified: tuple[Status, str] | None,
+    verified: Ended | None,
     now: float,
 ) -> tuple[str, str]:
     if verified is not None:
-        return verified[0].value, ""
+        return verified.status.value, verified.note
     state, reason = fields.get("state", ""), fields.get("reason", "")
     is_over = sent is not None and now > sent.exp + limits.SKEW_S
     if not state:
@@ -109,6 +126,22 @@ def _state(
     if state not in _UNDER_WAY:
         return "unknown", "the broker shows a state that no host writes"
     return _running_state(state, reason, fields.get("host", ""), hosts, now)
+
+
+def _whereabouts(state: str, why: str, sent: SentJob, where: Whereabouts) -> tuple[str, str]:
+    """Correct what is shown by where the job was found: a lane's job that is in no list may have
+    been started, and is never called queued."""
+    if is_claim_unknown(sent, where):
+        return CLAIM_UNKNOWN, claim_unknown_words(sent.job_id)
+    return state, why
+
+
+def claim_unknown_words(job_id: str) -> str:
+    """Return why a lane's job is not queued again by itself, and what a person can do."""
+    return (
+        "claim unknown: the broker lost its data, and a host of the lane may have started the job; "
+        f"it is not queued again by itself (fleet-dispatch sweep {job_id} --resend-lane)"
+    )
 
 
 def _running_state(

@@ -20,6 +20,7 @@ from contracts.run_agent import KIND, RunAgentResult, Status
 from contracts.strict_json import parse_strict_object
 from dispatch.keyring import SenderKeyring
 from dispatch.keys import parse_key_id
+from dispatch.receipts import Receipt
 from dispatch.sent import SentJob
 
 _EXIT_CODES: Final = {
@@ -46,7 +47,8 @@ class JobResult:
     """A verified result. `run` is the typed one, `text` the same JSON as the host wrote it.
 
     `alarms` says what else came that should not have: a second, different result, or an outer
-    statement that contradicts the inner one.
+    statement that contradicts the inner one. `receipt` is our own end of the job, where there is
+    one; with `host` "" it is all that there is, and `run` is what it stands for.
     """
 
     job_id: str
@@ -56,6 +58,12 @@ class JobResult:
     text: str = field(repr=False)
     envelope: str = field(repr=False)
     alarms: tuple[str, ...] = ()
+    receipt: Receipt | None = None
+
+    @property
+    def note(self) -> str:
+        """Return `abandoned at TIME` or `expired at TIME` for a job that we ended, else ""."""
+        return "" if self.receipt is None else self.receipt.note
 
     @property
     def status(self) -> Status:

@@ -8,34 +8,21 @@ again byte for byte. Never believes the broker.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from contracts.errors import Unavailable
-from dispatch.private_files import FILE_MODE, check_private_folder, make_private_folder
-from dispatch.sqlite_wal import switch_to_wal
+from contracts import limits
+from dispatch.sent_file import KEEP_S, SentFile
+from dispatch.sent_keys import AskedOnce, add_key, find_key
+from dispatch.sent_receipts import SentReceipts
 
-_SCHEMA_VERSION: Final = 1
-_BUSY_S: Final = 10.0  # another process of the same sender may be writing
-_KEEP_S: Final = 90 * 86_400  # well beyond the 7 days of a job and the 7 of its result
-
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS sent (
-    job_id TEXT PRIMARY KEY, aud TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL,
-    queue_name TEXT NOT NULL, sha256 TEXT NOT NULL, iat INTEGER NOT NULL, exp INTEGER NOT NULL,
-    agent TEXT NOT NULL, ticket TEXT NOT NULL, repo TEXT NOT NULL, mode TEXT NOT NULL,
-    envelope TEXT NOT NULL
-) STRICT;
-CREATE TABLE IF NOT EXISTS results (
-    job_id TEXT PRIMARY KEY REFERENCES sent(job_id) ON DELETE CASCADE,
-    envelope TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS sent_by_time ON sent (iat);
+# Jobs whose end is open. One that was never accepted is nobody's concern once its time is over.
+_OPEN: Final = """
+    job_id NOT IN (SELECT job_id FROM results) AND job_id NOT IN (SELECT job_id FROM receipts)
+    AND (pushed_at IS NOT NULL OR exp >= ?)
 """
 
 
@@ -56,6 +43,12 @@ class SentJob:
     repo: str
     mode: str
     envelope: str = field(repr=False)  # "" once a result is there
+    broker: str = ""  # the data mark of the broker before the first push; "" before that
+    pushed_at: int | None = None  # None: a push was never seen to have worked
+    give_up_at: int | None = None  # None: the sender did not say, see `endings`
+    pushes: int = 0  # how often it was pushed again
+    tried_at: int = 0  # the last of these
+    looked_at: int = 0  # the last sweep
 
     @property
     def target(self) -> str:
@@ -66,42 +59,102 @@ class SentJob:
 
 _COLUMNS: Final = ", ".join(item.name for item in fields(SentJob))
 _MARKS: Final = ", ".join("?" for _ in fields(SentJob))
+_SELECT: Final = f"SELECT {_COLUMNS} FROM sent"  # noqa: S608 - a constant
+_INSERT: Final = f"INSERT INTO sent ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - both are constants
 
 
 class SentJobs:
     """The record, opened anew for each call: safe from threads and from several processes."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = SentFile(path)
+        self.receipts = SentReceipts(self._file)
 
     def record(self, jobs: Sequence[SentJob], *, now: float) -> None:
         """Write `jobs`, all or none, durably. Raises Unavailable when the disk says no."""
-        with self._open() as connection, connection:
-            connection.execute("DELETE FROM sent WHERE iat < ?", (int(now) - _KEEP_S,))
-            connection.executemany(
-                f"INSERT INTO sent ({_COLUMNS}) VALUES ({_MARKS})",  # noqa: S608 - both are constants
-                [astuple(job) for job in jobs],
-            )
+        with self._file.writing() as connection:
+            _forget(connection, now)
+            connection.executemany(_INSERT, [astuple(job) for job in jobs])
+
+    def record_once(
+        self, jobs: Sequence[SentJob], once: AskedOnce, *, now: float
+    ) -> tuple[str, list[SentJob]]:
+        """Write `jobs` under a key, durably, unless that key was used before.
+
+        Returns what was asked for and the jobs that hold, whichever process came first.
+        """
+        with self._file.writing() as connection:
+            _forget(connection, now)
+            held = find_key(connection, once)
+            if held is None:
+                connection.executemany(_INSERT, [astuple(job) for job in jobs])
+                add_key(connection, once, [job.job_id for job in jobs], now=now)
+                return once.asked, list(jobs)
+            rows = [connection.execute(f"{_SELECT} WHERE job_id = ?", (i,)) for i in held[1]]
+            return held[0], [_job(row.fetchone()) for row in rows]
+
+    def sent_under(self, once: AskedOnce) -> tuple[str, list[SentJob]] | None:
+        """Return what was asked for and sent under a key, None when it is new."""
+        with self._file.reading() as connection:
+            held = find_key(connection, once)
+        if held is None:
+            return None
+        found = [self.find(job_id) for job_id in held[1]]
+        return held[0], [job for job in found if job is not None]
 
     def find(self, job_id: str) -> SentJob | None:
         """Return the job that this sender signed under that id, None when there is none."""
-        query = f"SELECT {_COLUMNS} FROM sent WHERE job_id = ?"  # noqa: S608 - a constant
-        with self._open() as connection:
-            row = connection.execute(query, (job_id,)).fetchone()
+        with self._file.reading() as connection:
+            row = connection.execute(f"{_SELECT} WHERE job_id = ?", (job_id,)).fetchone()
         return None if row is None else _job(row)
 
     def recent(self, limit: int) -> list[SentJob]:
         """Return at most `limit` jobs, newest first."""
-        query = f"SELECT {_COLUMNS} FROM sent ORDER BY iat DESC, rowid DESC LIMIT ?"  # noqa: S608
-        with self._open() as connection:
+        query = f"{_SELECT} ORDER BY iat DESC, rowid DESC LIMIT ?"
+        with self._file.reading() as connection:
             return [_job(row) for row in connection.execute(query, (limit,))]
+
+    def open_jobs(self, limit: int, *, now: float) -> list[SentJob]:
+        """Return at most `limit` jobs without an end, those that were not looked at for longest
+        first, and note that they were looked at."""
+        bound = int(now) - limits.SKEW_S
+        query = f"{_SELECT} WHERE {_OPEN} ORDER BY looked_at, iat LIMIT ?"
+        with self._file.writing() as connection:
+            jobs = [_job(row) for row in connection.execute(query, (bound, limit))]
+            looked = [(int(now), job.job_id) for job in jobs]
+            connection.executemany("UPDATE sent SET looked_at = ? WHERE job_id = ?", looked)
+        return jobs
+
+    def note_pushing(self, job_ids: Sequence[str], broker: str) -> None:
+        """Note that a first push is about to be tried on the broker with that data mark."""
+        query = "UPDATE sent SET broker = ? WHERE job_id = ? AND broker = ''"
+        with self._file.writing() as connection:
+            connection.executemany(query, [(broker, job_id) for job_id in job_ids])
+
+    def note_pushed(self, job_ids: Sequence[str], *, now: float) -> None:
+        """Note that the broker has these jobs, or had them."""
+        query = "UPDATE sent SET pushed_at = ? WHERE job_id = ? AND pushed_at IS NULL"
+        with self._file.writing() as connection:
+            connection.executemany(query, [(int(now), job_id) for job_id in job_ids])
+
+    def note_pushed_again(self, job_id: str, *, now: float) -> None:
+        """Count one more push of a job."""
+        query = "UPDATE sent SET pushes = pushes + 1, tried_at = ? WHERE job_id = ?"
+        with self._file.writing() as connection:
+            connection.execute(query, (int(now), job_id))
+
+    def set_give_up(self, job_id: str, at: float) -> None:
+        """Note until when (Unix seconds) this sender waits for a job."""
+        with self._file.writing() as connection:
+            query = "UPDATE sent SET give_up_at = ? WHERE job_id = ?"
+            connection.execute(query, (int(at), job_id))
 
     def keep_result(self, job_id: str, envelope: str) -> str:
         """Keep the first verified result of a job and return the one that is kept.
 
         A later one never replaces it, whichever process came first.
         """
-        with self._open() as connection, connection:
+        with self._file.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO results VALUES (?, ?)", (job_id, envelope))
             connection.execute("UPDATE sent SET envelope = '' WHERE job_id = ?", (job_id,))
             row = connection.execute(
@@ -111,32 +164,17 @@ class SentJobs:
 
     def kept_result(self, job_id: str) -> str | None:
         """Return the first verified result of a job, None when there is none yet."""
-        with self._open() as connection:
+        with self._file.reading() as connection:
             row = connection.execute(
                 "SELECT envelope FROM results WHERE job_id = ?", (job_id,)
             ).fetchone()
         return None if row is None else str(row[0])
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        make_private_folder(self._path.parent)
-        check_private_folder(self._path.parent)
-        try:
-            # Made by us, so that SQLite's own files beside it take over the mode.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, FILE_MODE))
-            with closing(sqlite3.connect(self._path, timeout=_BUSY_S)) as connection:
-                switch_to_wal(connection)
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA foreign_keys = ON")
-                if connection.execute("PRAGMA user_version").fetchone()[0] < _SCHEMA_VERSION:
-                    connection.executescript(_SCHEMA)
-                    connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
-                yield connection
-        except (sqlite3.Error, OSError) as error:
-            raise Unavailable(
-                f"the record of sent jobs cannot be used: {self._path}",
-                remedy="check the disk's space and the file's owner",
-            ) from error
+
+def _forget(connection: sqlite3.Connection, now: float) -> None:
+    bound = (int(now) - KEEP_S,)
+    connection.execute("DELETE FROM sent WHERE iat < ?", bound)
+    connection.execute("DELETE FROM keys WHERE at < ?", bound)
 
 
 def _job(row: Sequence[object]) -> SentJob:

@@ -26,10 +26,12 @@ def sign_job(
     kind: str,
     iat: int,
     exp: int,
+    give_up_at: int | None = None,
 ) -> SentJob:
     """Return a new job for `route`, signed; `payload` goes in as it was given.
 
-    `request` is the checked reading of it, for what is shown. Raises InvalidRequest when it is too
+    `request` is the checked reading of it, for what is shown; `give_up_at` is for our own record
+    alone. Raises InvalidRequest when it is too
     large, and KeysRefused when no key is valid.
     """
     claims: dict[str, Any] = {"iss": keyring.name, "aud": route.aud, "lane": route.lane}
@@ -52,6 +54,7 @@ def sign_job(
         ticket=request.ticket,
         repo=request.repo,
         mode=request.effective_mode,
+        give_up_at=give_up_at,
         envelope=seal(data, JOB_TYPE, keyring.job_signers(route.aud)),
     )
 

@@ -15,7 +15,14 @@ from contracts.strict_json import JsonValue, parse_strict_object
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
-from dispatch.commands.waiting import Seconds, Waited, tell_waited, wait_all, waited_row
+from dispatch.commands.waiting import (
+    Seconds,
+    Waited,
+    give_up_option,
+    tell_waited,
+    wait_all,
+    waited_row,
+)
 from dispatch.job_handle import JobHandle
 from dispatch.results import worst_exit_code
 from dispatch.settings import load_settings
@@ -45,6 +52,19 @@ Example:
     show_default=True,
     help="How long it may wait for a host.",
 )
+@give_up_option
+@click.option(
+    "--idempotency-key",
+    "key",
+    metavar="KEY",
+    default=None,
+    help="Queue once under this key: the same command again finds the same job. Kept 90 days.",
+)
+@click.option(
+    "--resend-lane",
+    is_flag=True,
+    help="With a key: send a lane's job again though a host may have started it (claim unknown).",
+)
 @redis_option
 @json_option
 @boundary
@@ -56,20 +76,34 @@ def command(
     targets: str | None,
     wait_s: float | None,
     ttl_s: int,
+    give_up_after_s: float | None,
+    key: str | None,
+    resend_lane: bool,
     redis_url: str | None,
     as_json: bool,
 ) -> ExitCode:
     """Sign a job and queue it: one per target, or one for the first free host of the lane.
 
     Everything is checked before anything is queued. With --wait the exit code is the worst of all.
+    --give-up-after is kept with the job: the next wait, jobs or sweep after that moment ends it.
     """
     payload = _read_payload(payload_file)
     named = None if targets is None else [name.strip() for name in targets.split(",")]
     settings = load_settings(flags={"fleet.redis_url": redis_url})
     with FleetClient.open(settings) as client:
-        jobs = client.enqueue(payload, kind=kind, lane=lane, targets=named, ttl_s=ttl_s)
+        jobs = client.enqueue(
+            payload,
+            kind=kind,
+            lane=lane,
+            targets=named,
+            ttl_s=ttl_s,
+            idempotency_key=key,
+            give_up_after_s=give_up_after_s,
+            resend_lane=resend_lane,
+        )
         _tell(jobs, on_stderr=as_json)  # at once: a wait that is broken off still leaves the ids
-        waited = [] if wait_s is None else wait_all(client, [job.job_id for job in jobs], wait_s)
+        told = {job.job_id: job.note for job in jobs}
+        waited = [] if wait_s is None else wait_all(client, list(told), wait_s, told=told)
     code = worst_exit_code([item.exit_code for item in waited])
     if as_json:
         print_document(_document(jobs, waited, code))
@@ -96,7 +130,8 @@ def _read_payload(file: str) -> dict[str, JsonValue]:
 def _tell(jobs: list[JobHandle], *, on_stderr: bool) -> None:
     for job in jobs:
         where = job.target or f"lane {job.lane}"
-        click.echo(f"{job.job_id}  {where}  queued", err=on_stderr)
+        state = job.pushed.value.replace("_", " ")
+        click.echo(f"{job.job_id}  {where}  {state}", err=on_stderr)
         if job.note:
             click.echo(f"note: {job.job_id} {job.note}", err=True)
 

@@ -30,15 +30,23 @@ Example:
 @json_option
 @boundary
 def command(*, redis_url: str | None, as_json: bool) -> None:
-    """Show every host that was seen or was granted keys: lanes, agents, free slots, last seen."""
+    """Show every host that was seen or was granted keys: lanes, agents, free slots, last seen.
+
+    live; host_lost: it does not answer; stopped: it was ended in order; never_seen. Lanes in which
+    jobs wait and which no living host serves are named below.
+    """
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         views = client.hosts()
+        unserved = client.unserved(views)
     if as_json:
-        print_document({"hosts": [_row(view) for view in views]})
+        lanes = [{"lane": x.lane, "queued": x.queued, "why": x.why} for x in unserved]
+        print_document({"hosts": [_row(view) for view in views], "unserved": lanes})
         return
     now = SystemClock().wall()
     head = ("HOST", "STATE", "OS", "LANES", "AGENTS", "FREE", "LAST SEEN")
     print_table(head, [_cells(view, now) for view in views])
+    for item in unserved:
+        click.echo(f"note: {item.queued} queued: {item.why}", err=True)
 
 
 def _cells(view: HostView, now: float) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from contracts.ids import checked_job_id
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
-from dispatch.commands.waiting import tell_alarms
+from dispatch.commands.waiting import receipt_fields, tell_alarms, tell_receipt
 from dispatch.settings import load_settings
 
 _EXAMPLE: Final = """\b
@@ -29,7 +29,8 @@ Example:
 def command(*, job: str, redis_url: str | None, as_json: bool) -> ExitCode:  # noqa: ARG001 - the output is JSON either way; the boundary reads it
     """Print the run_agent result of JOB as JSON. The exit code is that of its status.
 
-    No result yet: exit code 3. A second, different result is an alarm on stderr and in `alarms`.
+    No result yet: exit code 3. A second, different result is an alarm on stderr and in `alarms`. A
+    job that this sender ended itself has `receipt`; a result that came later is shown with it.
     """
     job_id = checked_job_id(job)
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
@@ -41,6 +42,8 @@ def command(*, job: str, redis_url: str | None, as_json: bool) -> ExitCode:  # n
     document = json.loads(found.text)
     if found.alarms:
         document["alarms"] = list(found.alarms)
+    document |= receipt_fields(found)
     print_document(document)
+    tell_receipt(found)
     tell_alarms(found)
     return found.exit_code

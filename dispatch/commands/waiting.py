@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -14,17 +15,24 @@ from contracts.clock import SystemClock
 from contracts.errors import ExitCode, FleetError, Interrupted
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import error_document
+from dispatch.commands.watch import Watch
+from dispatch.endings import GIVE_UP_MAX_S
 from dispatch.results import JobResult
+from dispatch.times import rfc3339
 from validation.inert import inert, one_line
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """What a wait ended with: a verified result, or the error that stands for its absence."""
+    """What a wait ended with: a verified result, or the error that stands for its absence. `notes`
+    are what was said of the job meanwhile."""
 
     job_id: str
     result: JobResult | None = None
     error: FleetError | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> ExitCode:
@@ -35,10 +43,10 @@ class Waited:
 
 
 class Seconds(click.FloatRange):
-    """A span of time on the command line: a number from 0, and a finite one."""
+    """A span of time on the command line: a number from `least` to `most`, and a finite one."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0)
+    def __init__(self, least: float = 0, most: float | None = None) -> None:
+        super().__init__(min=least, max=most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the seconds; click says what is wrong."""
@@ -48,39 +56,78 @@ class Seconds(click.FloatRange):
         return seconds
 
 
-def wait_all(client: FleetClient, job_ids: Sequence[str], timeout_s: float | None) -> list[Waited]:
+def give_up_option(function: _F) -> _F:
+    """Add `--give-up-after` as `give_up_after_s`."""
+    words = (
+        "So many seconds from now this sender ends a job as abandoned. Default: 24 hours after it "
+        "was sent, unless it still waits in its queue or a living host has it."
+    )
+    return click.option(
+        "--give-up-after",
+        "give_up_after_s",
+        metavar="S",
+        type=Seconds(1, GIVE_UP_MAX_S),
+        help=words,
+    )(function)
+
+
+def wait_all(
+    client: FleetClient,
+    job_ids: Sequence[str],
+    timeout_s: float | None,
+    *,
+    give_up_after_s: float | None = None,
+    told: Mapping[str, str] | None = None,
+) -> list[Waited]:
     """Wait for each of `job_ids`, `timeout_s` seconds for all together; None waits for ever.
 
-    Raises Interrupted when a person ends the wait; the jobs go on.
+    What becomes of them meanwhile is said on stderr, once; `told` is what was said already. Raises
+    Interrupted when a person ends the wait; the jobs go on.
     """
-    clock = SystemClock()
+    clock, watch = SystemClock(), Watch(client, job_ids, told or {})
+    for job_id in job_ids:
+        with contextlib.suppress(FleetError):  # said again when its turn comes
+            client.waits.begin(job_id, give_up_after_s)
     give_up = None if timeout_s is None else clock.monotonic() + timeout_s
     waited: list[Waited] = []
     for job_id in job_ids:
         left = None if give_up is None else max(0.0, give_up - clock.monotonic())
+        result, error = None, None
         try:
-            waited.append(Waited(job_id=job_id, result=client.wait(job_id, left)))
-        except FleetError as error:
-            waited.append(Waited(job_id=job_id, error=error))
-        except KeyboardInterrupt as error:
+            result = client.wait(job_id, left, on_look=watch.look)
+        except FleetError as problem:
+            error = problem
+        except KeyboardInterrupt as interrupt:
             raise Interrupted(
                 "interrupted: nobody waits any more, but the job goes on",
                 remedy=f"fleet-dispatch wait {' '.join(job_ids)}",
-            ) from error
+            ) from interrupt
+        notes = watch.close(job_id)
+        waited.append(Waited(job_id=job_id, result=result, error=error, notes=notes))
     return waited
 
 
 def waited_row(item: Waited) -> dict[str, Any]:
     """Return what JSON says of one job: its status, host and whole result, or the error."""
     row: dict[str, Any] = {"jobId": item.job_id, "exitCode": int(item.exit_code)}
+    row["notes"] = list(item.notes)
     if item.result is not None:
         row["status"] = item.result.status.value
         row["host"] = item.result.host
         row["result"] = json.loads(item.result.text)
         row["alarms"] = list(item.result.alarms)
+        row |= receipt_fields(item.result)
     if item.error is not None:
         row["error"] = error_document(item.error)
     return row
+
+
+def receipt_fields(result: JobResult) -> dict[str, Any]:
+    """Return what JSON says of our own end of a job, {} when we did not end it."""
+    if result.receipt is None:
+        return {}
+    receipt = {"code": result.receipt.code.value, "at": rfc3339(result.receipt.at)}
+    return {"receipt": receipt, "note": result.note}
 
 
 def tell_waited(waited: Sequence[Waited]) -> None:
@@ -89,7 +136,9 @@ def tell_waited(waited: Sequence[Waited]) -> None:
         if item.result is not None:
             result = item.result
             summary = one_line(result.run.summary, 200)
-            click.echo(f"{item.job_id}  {result.host}  {result.status.value}  {summary}")
+            host = result.host or "this sender"
+            click.echo(f"{item.job_id}  {host}  {result.status.value}  {summary}")
+            tell_receipt(result)
             _tell_where(result)
             tell_alarms(result)
         if item.error is not None:
@@ -108,6 +157,12 @@ def _tell_where(result: JobResult) -> None:
             f"(all of it: fleet-dispatch result {result.job_id})",
             err=True,
         )
+
+
+def tell_receipt(result: JobResult) -> None:
+    """Say on stderr that a result came after we had ended its job ourselves."""
+    if result.host and result.note:
+        click.echo(f"note: {result.job_id}: {result.note}; this result came later", err=True)
 
 
 def tell_alarms(result: JobResult) -> None:

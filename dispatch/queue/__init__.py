@@ -10,5 +10,15 @@ from dispatch.queue.async_bells import AsyncBells
 from dispatch.queue.board import HostTrace
 from dispatch.queue.fleet_queue import FleetQueue, Outgoing, Pushed
 from dispatch.queue.result_store import StoredAs
+from dispatch.queue.whereabouts import Place, Whereabouts
 
-__all__ = ["AsyncBells", "FleetQueue", "HostTrace", "Outgoing", "Pushed", "StoredAs"]
+__all__ = [
+    "AsyncBells",
+    "FleetQueue",
+    "HostTrace",
+    "Outgoing",
+    "Place",
+    "Pushed",
+    "StoredAs",
+    "Whereabouts",
+]

@@ -22,6 +22,7 @@ from dispatch.queue.board import SHOWN_TTL_S, Board
 from dispatch.queue.bounded_reads import is_wrong_type
 from dispatch.queue.link import connect, translated
 from dispatch.queue.result_store import ResultStore
+from dispatch.queue.whereabouts import JobFinder, Place
 
 _DAY_S: Final = 86_400
 # RQ's hash goes when no host could accept its envelope any more.
@@ -35,7 +36,9 @@ class Pushed(StrEnum):
 
     QUEUED = "queued"
     ALREADY_THERE = "already_there"  # queued before, taken or running: nothing was pushed
-    FINISHED = "finished"  # a result is there: nothing was pushed
+    FINISHED = "finished"  # a result or a receipt is there: nothing was pushed
+    # A host may have started it, and the broker lost its memory of that: nothing was pushed.
+    CLAIM_UNKNOWN = "claim_unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class Outgoing:
     shown: Mapping[str, str] = field(default_factory=dict)
 
 
-class FleetQueue(ResultStore, Board):
+class FleetQueue(ResultStore, JobFinder, Board):
     """The broker as both sides see it. Safe to use from threads."""
 
     @classmethod
@@ -82,6 +85,21 @@ class FleetQueue(ResultStore, Board):
                         continue  # somebody wrote, or the connection broke: look again
         raise Unavailable("the queue changed under every attempt to push", remedy="try again")
 
+    def push_again(self, job: Outgoing, hosts: Sequence[str]) -> Pushed:
+        """Queue a job once more unless it is finished, claimed, refused or in a list already.
+
+        `hosts` are the names of all who may have taken it. A second entry of it would be harmless,
+        since claims and journals know it; so two senders at once are held apart by its hash alone.
+        """
+        with translated(self.url):
+            for _ in range(_PUSH_ATTEMPTS):
+                with self.connection.pipeline(transaction=True) as pipe:
+                    try:
+                        return self._push_again_watched(pipe, job, hosts)
+                    except WatchError:
+                        continue
+        raise Unavailable("the queue changed under every attempt to push", remedy="try again")
+
     def ring(self, queue_name: str) -> None:
         """Wake the listeners of a queue."""
         with translated(self.url):
@@ -106,6 +124,18 @@ class FleetQueue(ResultStore, Board):
             self.connection.unlink(*keys[: len(jobs)])
             raise failed[0]
         return found
+
+    def _push_again_watched(self, pipe: Any, job: Outgoing, hosts: Sequence[str]) -> Pushed:
+        pipe.watch(naming.job_key(job.job_id), naming.result_key(job.job_id))
+        where = self.whereabouts(job.job_id, job.queue_name, hosts)
+        if not where.is_lost:
+            return Pushed.FINISHED if where.place is Place.FINISHED else Pushed.ALREADY_THERE
+        pipe.multi()
+        push = self._write_job(pipe, job)
+        answers = pipe.execute(raise_on_error=False)
+        if isinstance(answers[push], Exception):
+            raise answers[push]
+        return Pushed.QUEUED
 
     def _found(self, pipe: Any, job: Outgoing) -> Pushed:
         if pipe.exists(naming.result_key(job.job_id)):

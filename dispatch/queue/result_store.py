@@ -15,9 +15,11 @@ from redis.exceptions import ResponseError
 from contracts import limits, naming
 from contracts.errors import Unavailable, WaitTimedOut
 from contracts.ids import checked_job_id
+from dispatch.queue.bounded_reads import is_wrong_type
 from dispatch.queue.link import BrokerLink, translated
 
-RECHECK_S: Final = 5.0  # a lost wake-up costs at most this
+# A lost wake-up costs at most this; with a heartbeat's life of 10 s a silent host is seen in 13 s.
+RECHECK_S: Final = 3.0
 _RETRY_PAUSE_S: Final = 1.0
 _OTHERS_MAX: Final = 16
 
@@ -68,17 +70,44 @@ class ResultStore(BrokerLink):
                 pass
         return [data.decode("utf-8", "replace") for data in found if data]
 
+    def receipt_text(self, job_id: str) -> str:
+        """Return what stands as the sender's receipt of a job, "" when nothing does; unverified."""
+        with translated(self.url):
+            data = self._bounded(naming.receipt_key(checked_job_id(job_id)))
+        return data.decode("utf-8", "replace")
+
+    def store_receipt(self, job_id: str, queue_name: str, text: str, state: str) -> None:
+        """Keep the sender's receipt for 7 days, take the job out of its queue, and wake who waits.
+
+        `state` is what people are shown. A host that took the job is not stopped by it.
+        """
+        key = naming.job_key(checked_job_id(job_id))
+        with translated(self.url):
+            with self.connection.pipeline(transaction=True) as pipe:
+                pipe.set(naming.receipt_key(job_id), text, nx=True, ex=limits.RESULT_TTL_S)
+                pipe.lrem(naming.rq_list(queue_name), 0, job_id)
+                pipe.publish(naming.done_channel(job_id), b"1")
+                answers = pipe.execute(raise_on_error=False)
+            # A queue that holds another type holds no job; whatever else failed is to be said.
+            failed = [item for item in answers if isinstance(item, Exception)]
+            if not all(map(is_wrong_type, failed)):
+                raise failed[0]
+            if self.connection.type(key) == b"hash":
+                self.connection.hset(key, "state", state)
+
     def wait_result(
         self,
         job_id: str,
         verify: Callable[[list[str]], _T | None],
         timeout_s: float | None,
+        *,
+        when_away: Callable[[], _T | None] | None = None,
     ) -> _T:
         """Return what `verify` makes of the stored results, as soon as that is not None.
 
-        Woken by the announcement, with a look of its own every 5 s. A broker that goes away
-        meanwhile is waited for. `timeout_s` None waits for ever. Raises WaitTimedOut, and
-        Unavailable when the broker is away at the start or at the end.
+        Woken by the announcement, with a look of its own every 3 s. A broker that goes away
+        meanwhile is waited for, and `when_away` is asked instead. `timeout_s` None waits for
+        ever. Raises WaitTimedOut, and Unavailable when the broker is away at the start or the end.
         """
         give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
         answer = verify(self.result_texts(job_id))
@@ -96,6 +125,9 @@ class ResultStore(BrokerLink):
                     answer, away = verify(self.result_texts(job_id)), None
                 except Unavailable as error:
                     away = error
+                    answer = when_away() if when_away is not None else None
+                    if answer is not None:
+                        break
                     self._clock.wait(threading.Event(), min(left, _RETRY_PAUSE_S))
         return answer
 

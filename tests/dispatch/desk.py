@@ -32,6 +32,17 @@ PAYLOAD: dict[str, Any] = {
 }
 
 
+class ShiftedClock(SystemClock):
+    """The machine's clocks, the wall's shifted."""
+
+    def __init__(self, ahead_s: float) -> None:
+        self._ahead_s = ahead_s
+
+    def wall(self) -> float:
+        """See Clock.wall."""
+        return super().wall() + self._ahead_s
+
+
 class Desk:
     """One sender and its hosts on one broker."""
 
@@ -63,9 +74,9 @@ class Desk:
         """Return the ring of a host."""
         return HostKeyring.load(self.keys_of(host), host, self.clock)
 
-    def client(self) -> FleetClient:
-        """Return a client of this desk."""
-        return FleetClient.open(self.settings)
+    def client(self, *, ahead_s: float = 0.0) -> FleetClient:
+        """Return a client of this desk, whose wall clock may be ahead of the others'."""
+        return FleetClient.open(self.settings, clock=ShiftedClock(ahead_s))
 
     def queue(self) -> FleetQueue:
         """Return the queue."""

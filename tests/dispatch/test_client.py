@@ -249,8 +249,10 @@ def test_a_job_that_the_broker_lost_is_sent_again_byte_for_byte(desk: Desk) -> N
         with desk.broker.client() as redis:
             redis.flushall()
         (view,) = client.jobs()
-        assert view.state == "unknown"
-        assert client.resend(job.job_id) is Pushed.QUEUED
+        assert view.state == "claim_unknown"
+        assert client.resend(job.job_id) is Pushed.CLAIM_UNKNOWN
+        assert desk.queued("fd.lane.A") == []
+        assert client.resend(job.job_id, resend_lane=True) is Pushed.QUEUED
         assert hashlib.sha256(desk.job_bytes(job.job_id, "PC1")).hexdigest() == before
         desk.answer(job.job_id, "PC1")
         assert client.resend(job.job_id) is Pushed.FINISHED
@@ -264,7 +266,7 @@ def test_fifty_parallel_sends_of_one_job_queue_it_once(desk: Desk) -> None:
         (job,) = client.enqueue_agent(PAYLOAD, lane="A")
         with desk.broker.client() as redis:
             redis.flushall()
-        states = list(pool.map(lambda _: client.resend(job.job_id), range(50)))
+        states = list(pool.map(lambda _: client.resend(job.job_id, resend_lane=True), range(50)))
     assert states.count(Pushed.QUEUED) == 1
     assert desk.queued("fd.lane.A") == [job.job_id]
 

@@ -15,7 +15,7 @@ from dispatch.hosts import (
     view_hosts,
     waiting_state,
 )
-from dispatch.job_views import view_job
+from dispatch.job_views import Ended, view_job
 from dispatch.queue import HostTrace
 from dispatch.sent import SentJob
 from dispatch.times import age_words, last_seen_words, read_seconds, rfc3339
@@ -146,7 +146,7 @@ def _view(
     *,
     sent: SentJob | None = SENT,
     hosts: tuple[HostView, ...] = (),
-    verified: tuple[Status, str] | None = None,
+    verified: Ended | None = None,
     now: float = NOW,
 ) -> tuple[str, str]:
     view = view_job(JOB, shown, sent, hosts, verified=verified, now=now)
@@ -155,7 +155,7 @@ def _view(
 
 def test_a_verified_status_outranks_whatever_the_broker_shows() -> None:
     shown = {"state": "queued", "reason": "lies"}
-    assert _view(shown, verified=(Status.COMPLETED, "PC1")) == ("completed", "")
+    assert _view(shown, verified=Ended(Status.COMPLETED, "PC1")) == ("completed", "")
 
 
 def test_a_queued_job_says_why_it_waits() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from contracts.errors import KeysRefused, Unavailable
 from dispatch.sent import SentJob, SentJobs
+from dispatch.sent_keys import AskedOnce
 
 JOB = SentJob(
     job_id="a" * 20,
@@ -95,3 +98,76 @@ def test_the_target_is_the_host_of_the_audience() -> None:
 
 def test_the_envelope_is_in_no_representation() -> None:
     assert "signed" not in repr(JOB)
+
+
+_FIRST_VERSION = """
+CREATE TABLE sent (
+    job_id TEXT PRIMARY KEY, aud TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL,
+    queue_name TEXT NOT NULL, sha256 TEXT NOT NULL, iat INTEGER NOT NULL, exp INTEGER NOT NULL,
+    agent TEXT NOT NULL, ticket TEXT NOT NULL, repo TEXT NOT NULL, mode TEXT NOT NULL,
+    envelope TEXT NOT NULL
+) STRICT;
+CREATE TABLE results (
+    job_id TEXT PRIMARY KEY REFERENCES sent(job_id) ON DELETE CASCADE, envelope TEXT NOT NULL
+) STRICT;
+CREATE INDEX sent_by_time ON sent (iat);
+INSERT INTO sent VALUES ('aaaaaaaaaaaaaaaaaaaa', 'host:PC1', 'A', 'run_agent', 'fd.lane.A@PC1',
+    '0', 1000, 2000, 'codex', 'T-1', '/r', 'build', 'signed');
+INSERT INTO results VALUES ('aaaaaaaaaaaaaaaaaaaa', 'r');
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_record_of_the_first_version_is_brought_up_to_date_once(
+    sent: SentJobs, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir(0o700)
+    with closing(sqlite3.connect(folder / "sent.sqlite3")) as connection:
+        connection.executescript(_FIRST_VERSION)
+    (folder / "sent.sqlite3").chmod(0o600)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: sent.find(JOB.job_id), range(16)))
+    assert {job.envelope for job in found if job is not None} == {"signed"}
+    assert found[0] is not None
+    assert (found[0].pushed_at, found[0].give_up_at, found[0].pushes) == (None, None, 0)
+    assert sent.kept_result(JOB.job_id) == "r"
+    with closing(sqlite3.connect(folder / "sent.sqlite3")) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+
+
+def test_a_key_is_forgotten_with_its_jobs_after_ninety_days(sent: SentJobs) -> None:
+    once = AskedOnce("alice", "nightly", "asked")
+    assert sent.sent_under(once) is None
+    assert sent.record_once([JOB], once, now=JOB.iat) == ("asked", [JOB])
+    again = AskedOnce("alice", "nightly", "something else")
+    other = replace(JOB, job_id="b" * 20)
+    assert sent.record_once([other], again, now=JOB.iat + 1) == ("asked", [JOB])
+    assert sent.sent_under(again) == ("asked", [JOB])
+    assert sent.sent_under(AskedOnce("bob", "nightly", "asked")) is None
+    late = replace(other, iat=JOB.iat + 90 * 86_400 + 1)
+    assert sent.record_once([late], again, now=late.iat) == ("something else", [late])
+    assert sent.find(JOB.job_id) is None
+
+
+def test_open_jobs_are_looked_at_in_turn(sent: SentJobs) -> None:
+    jobs = [replace(JOB, job_id=f"{n:020d}", pushed_at=1_000) for n in range(5)]
+    sent.record([*jobs, replace(JOB, job_id="z" * 20, exp=1_100)], now=1_000)
+    sent.keep_result(jobs[0].job_id, "r")
+    assert sent.receipts.keep(jobs[1].job_id, "receipt") == "receipt"
+    seen = [[job.job_id for job in sent.open_jobs(2, now=1_500 + n)] for n in range(3)]
+    ids = [job.job_id for job in jobs]
+    assert seen == [[ids[2], ids[3]], [ids[4], ids[2]], [ids[3], ids[2]]]
+
+
+def test_the_first_receipt_stays_and_none_is_kept_beside_a_result(sent: SentJobs) -> None:
+    sent.record([JOB], now=1_000)
+    assert sent.receipts.keep(JOB.job_id, "one") == "one"
+    assert sent.receipts.keep(JOB.job_id, "two") == "one"
+    assert sent.receipts.untold(10) == [JOB.job_id]
+    sent.receipts.note_told(JOB.job_id)
+    assert sent.receipts.untold(10) == []
+    other = replace(JOB, job_id="b" * 20)
+    sent.record([other], now=1_000)
+    sent.keep_result(other.job_id, "r")
+    assert sent.receipts.keep(other.job_id, "late") is None

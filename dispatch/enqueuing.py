@@ -1,0 +1,121 @@
+"""Queueing what was asked for: checked, signed, on our own disk, then pushed; once for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from contracts import limits
+from contracts.clock import Clock
+from contracts.errors import FleetError, InvalidRequest, Problem
+from dispatch.answers import Answers
+from dispatch.hosts import HostView
+from dispatch.idempotency import asked_text, check_same, checked_key
+from dispatch.job_handle import JobHandle, handle_of
+from dispatch.known_hosts import known_hosts
+from dispatch.queue import FleetQueue, Pushed
+from dispatch.routing import plan_routes
+from dispatch.sent import SentJob, SentJobs
+from dispatch.sent_keys import AskedOnce
+from dispatch.signing import sign_job
+from dispatch.sweeper import Sweeper, checked_give_up
+from validation.admission import check_payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a caller asks for; see `FleetClient.enqueue`. Times are seconds."""
+
+    payload: Mapping[str, object]
+    kind: str
+    lane: str
+    targets: Sequence[str] | None
+    ttl_s: int
+    key: str | None
+    give_up_after_s: float | None
+    resend_lane: bool
+
+
+class Enqueuing:
+    """The way in of one sender's jobs."""
+
+    def __init__(
+        self, answers: Answers, sweeper: Sweeper, queue: FleetQueue, sent: SentJobs, clock: Clock
+    ) -> None:
+        self._answers = answers
+        self._sweeper = sweeper
+        self._queue = queue
+        self._sent = sent
+        self._clock = clock
+
+    def enqueue(self, wanted: Wanted) -> list[JobHandle]:
+        """Queue what is wanted, or find what was queued under its key; see `FleetClient.enqueue`.
+
+        The signed jobs are on disk before the broker hears of them, so that a call which died in
+        between is finished by the next one with the same key, with the very same bytes.
+        """
+        now = int(self._clock.wall())
+        if wanted.give_up_after_s is not None:
+            checked_give_up(wanted.give_up_after_s)
+        if wanted.resend_lane and wanted.key is None:
+            problem = Problem("resend-lane", "needs an idempotency key", "a new job is never lost")
+            raise InvalidRequest([problem])
+        once = None if wanted.key is None else self._once(wanted, wanted.key)
+        if once is None:
+            jobs = self._sign(wanted, now)
+            self._sent.record(jobs, now=now)
+            pushed = self._sweeper.push_new(jobs)
+        else:
+            jobs, pushed = self._enqueue_once(wanted, once, now)
+        hosts = self._seen_hosts()
+        pairs = zip(jobs, pushed, strict=True)
+        return [handle_of(job, state, hosts, now) for job, state in pairs]
+
+    def _enqueue_once(
+        self, wanted: Wanted, once: AskedOnce, now: int
+    ) -> tuple[list[SentJob], list[Pushed]]:
+        held = self._sent.sent_under(once)
+        new = [] if held is not None else self._sign(wanted, now)
+        asked, jobs = held or self._sent.record_once(new, once, now=now)
+        check_same(asked, once.asked, once.key)
+        if jobs == new:
+            return jobs, self._sweeper.push_new(jobs)
+        again = wanted.resend_lane
+        return jobs, [self._sweeper.push_again(job, resend_lane=again) for job in jobs]
+
+    def _once(self, wanted: Wanted, key: str) -> AskedOnce:
+        checked_key(key)
+        # A malformed request is named as such, whatever stands under the key.
+        check_payload(wanted.payload, kind=wanted.kind, grammar="any")
+        asked = asked_text(
+            wanted.payload, kind=wanted.kind, lane=wanted.lane, targets=wanted.targets
+        )
+        return AskedOnce(self._answers.keyring.name, key, asked)
+
+    def _sign(self, wanted: Wanted, now: int) -> list[SentJob]:
+        request = check_payload(wanted.payload, kind=wanted.kind, grammar="any")
+        if isinstance(wanted.ttl_s, bool) or not 1 <= wanted.ttl_s <= limits.JOB_TTL_MAX_S:
+            raise InvalidRequest(
+                [Problem("ttl", "is out of range", f"1 to {limits.JOB_TTL_MAX_S} seconds")]
+            )
+        keyring = self._answers.keyring
+        give_up = wanted.give_up_after_s
+        return [
+            sign_job(
+                keyring,
+                route,
+                wanted.payload,
+                request,
+                kind=wanted.kind,
+                iat=now,
+                exp=now + wanted.ttl_s,
+                give_up_at=None if give_up is None else int(now + give_up),
+            )
+            for route in plan_routes(keyring, wanted.lane, wanted.targets)
+        ]
+
+    def _seen_hosts(self) -> list[HostView] | None:
+        try:
+            return known_hosts(self._answers.keyring, self._queue)
+        except FleetError:
+            return None  # the jobs are queued: a note that cannot be made is no reason to fail

@@ -1,0 +1,116 @@
+"""The file of the sender's own record: opening it, its schema, and the steps to the newest one.
+
+SQLite in WAL with full sync, private to its owner; opened anew for each call, so that threads and
+several processes may use it. Knows no meaning of a row.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from contracts.errors import Unavailable
+from dispatch.private_files import FILE_MODE, check_private_folder, make_private_folder
+from dispatch.sqlite_wal import switch_to_wal
+
+_BUSY_S: Final = 10.0  # another process of the same sender may be writing
+KEEP_S: Final = 90 * 86_400  # well beyond the 7 days of a job and the 7 of its result
+
+_FIRST: Final = """
+CREATE TABLE IF NOT EXISTS sent (
+    job_id TEXT PRIMARY KEY, aud TEXT NOT NULL, lane TEXT NOT NULL, kind TEXT NOT NULL,
+    queue_name TEXT NOT NULL, sha256 TEXT NOT NULL, iat INTEGER NOT NULL, exp INTEGER NOT NULL,
+    agent TEXT NOT NULL, ticket TEXT NOT NULL, repo TEXT NOT NULL, mode TEXT NOT NULL,
+    envelope TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS results (
+    job_id TEXT PRIMARY KEY REFERENCES sent(job_id) ON DELETE CASCADE,
+    envelope TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS sent_by_time ON sent (iat);
+"""
+# What came of the push, our own ends of jobs, and the keys under which jobs are sent once.
+_SECOND: Final = """
+ALTER TABLE sent ADD COLUMN broker TEXT NOT NULL DEFAULT '';
+ALTER TABLE sent ADD COLUMN pushed_at INTEGER;
+ALTER TABLE sent ADD COLUMN give_up_at INTEGER;
+ALTER TABLE sent ADD COLUMN pushes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sent ADD COLUMN tried_at INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sent ADD COLUMN looked_at INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE receipts (
+    job_id TEXT PRIMARY KEY REFERENCES sent(job_id) ON DELETE CASCADE,
+    envelope TEXT NOT NULL, told INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE keys (
+    sender TEXT NOT NULL, name TEXT NOT NULL, asked TEXT NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (sender, name)
+) STRICT;
+CREATE TABLE keyed (
+    sender TEXT NOT NULL, name TEXT NOT NULL, place INTEGER NOT NULL,
+    job_id TEXT NOT NULL REFERENCES sent(job_id) ON DELETE CASCADE,
+    PRIMARY KEY (sender, name, place)
+) STRICT;
+CREATE INDEX keyed_by_job ON keyed (job_id);
+"""
+_STEPS: Final = (_FIRST, _SECOND)
+
+
+class SentFile:
+    """One file; nothing is opened before it is used."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection for reading. Raises Unavailable when the disk says no."""
+        with self._open() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection inside one transaction, on disk when the block has ended.
+
+        No other writer comes between its reads and its writes. Raises Unavailable.
+        """
+        with self._open() as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        make_private_folder(self._path.parent)
+        check_private_folder(self._path.parent)
+        try:
+            # Made by us, so that SQLite's own files beside it take over the mode.
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, FILE_MODE))
+            with closing(sqlite3.connect(self._path, timeout=_BUSY_S)) as connection:
+                switch_to_wal(connection)
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA foreign_keys = ON")
+                _bring_up_to_date(connection)
+                yield connection
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(
+                f"the record of sent jobs cannot be used: {self._path}",
+                remedy="check the disk's space and the file's owner",
+            ) from error
+
+
+def _bring_up_to_date(connection: sqlite3.Connection) -> None:
+    if _version(connection) >= len(_STEPS):
+        return
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for step in _STEPS[_version(connection) :]:  # another process may have been faster
+            for statement in step.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {max(_version(connection), len(_STEPS))}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])

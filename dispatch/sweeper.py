@@ -1,0 +1,167 @@
+"""The sender's own care for its jobs: none is lost in the queue, and every one ends.
+
+A job that was accepted and is in no list, claimed by nobody and without a result is pushed again,
+byte for byte, until it is claimed or its time is over; the host's journal makes that harmless. A
+lane's job that a host may have started unseen is left alone and said so. A job whose time or whose
+sender's patience is over is ended under the sender's own key. Believes nothing that the broker says
+of a result; bounded in how much it looks at and how often it pushes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from contracts.clock import Clock
+from contracts.errors import InvalidRequest, Problem
+from contracts.receipt import ReceiptCode
+from dispatch.answers import Answers
+from dispatch.endings import (
+    GIVE_UP_MAX_S,
+    ending_of,
+    is_claim_unknown,
+    is_due,
+    is_over,
+    may_push_again,
+)
+from dispatch.hosts import HostView
+from dispatch.known_hosts import known_hosts
+from dispatch.queue import FleetQueue, Place, Pushed, Whereabouts
+from dispatch.sent import SentJob, SentJobs
+from dispatch.signing import outgoing
+
+SWEEP_MAX: Final = 50  # jobs in one sweep: about as many round trips to the broker
+
+
+class Did(StrEnum):
+    """What a sweep did about one job."""
+
+    QUEUED = "queued"
+    EXPIRED = "expired"
+    ABANDONED = "abandoned"
+    CLAIM_UNKNOWN = "claim_unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """One job that a sweep did something about, or could not."""
+
+    job_id: str
+    did: Did
+
+
+class Sweeper:
+    """The care for the jobs of one sender. Every method may raise Unavailable."""
+
+    def __init__(self, answers: Answers, queue: FleetQueue, sent: SentJobs, clock: Clock) -> None:
+        self._answers = answers
+        self._queue = queue
+        self._sent = sent
+        self._clock = clock
+
+    def push_new(self, jobs: Sequence[SentJob]) -> list[Pushed]:
+        """Push jobs that were just recorded, all or none, and note that the broker has them."""
+        ids = [job.job_id for job in jobs]
+        self._sent.note_pushing(ids, self._queue.data_mark())
+        pushed = self._queue.push_all([outgoing(job) for job in jobs])
+        self._sent.note_pushed(ids, now=self._clock.wall())
+        return pushed
+
+    def push_again(self, job: SentJob, *, resend_lane: bool = False) -> Pushed:
+        """Push one job of ours again if it is in no list, claimed by nobody and not ended.
+
+        `resend_lane` says that a person takes it upon himself: a lane's job whose claim is unknown
+        may have been started by one host and may then be started by another.
+        """
+        if not job.envelope or self._answers.kept(job) is not None:
+            return Pushed.FINISHED
+        hosts = self._hosts()
+        where = self._look(job, hosts)
+        if not where.is_lost:
+            return Pushed.FINISHED if where.place is Place.FINISHED else Pushed.ALREADY_THERE
+        is_wanted = resend_lane and not is_over(job, self._clock.wall())
+        if is_wanted or self._may_push(job, where):
+            return self._push_lost(job, hosts)
+        return Pushed.CLAIM_UNKNOWN
+
+    def tend(self, job: SentJob, hosts: Sequence[HostView] | None = None) -> Swept | None:
+        """Do what is due about one open job of ours; return what was done, None for nothing."""
+        known = self._hosts() if hosts is None else hosts
+        where, now = self._look(job, known), self._clock.wall()
+        if where.place is Place.FINISHED and self._answers.result(job) is not None:
+            return None
+        code = ending_of(job, where, known, now=now)
+        if code is not None:
+            return self._end(job, code)
+        if job.pushed_at is None and where.place is Place.ABSENT:
+            return None  # its enqueue said no, and whoever asked may have asked elsewhere
+        if where.is_lost and self._may_push(job, where):
+            if is_due(job, now) and self._push_lost(job, known) is Pushed.QUEUED:
+                return Swept(job.job_id, Did.QUEUED)
+            return None
+        return Swept(job.job_id, Did.CLAIM_UNKNOWN) if is_claim_unknown(job, where) else None
+
+    def give_up_if_due(self, job: SentJob) -> bool:
+        """End a job whose sender's own moment has come, without asking the broker; say whether."""
+        if job.give_up_at is None or self._clock.wall() < job.give_up_at:
+            return False
+        return self._end(job, ReceiptCode.ABANDONED) is not None
+
+    def sweep(self) -> list[Swept]:
+        """Tend the open jobs that were not looked at for longest, 50 at most."""
+        self._answers.tell_rest(SWEEP_MAX)
+        jobs = self._sent.open_jobs(SWEEP_MAX, now=self._clock.wall())
+        if not jobs:
+            return []
+        hosts = self._hosts()
+        done = [self.tend(job, hosts) for job in jobs]
+        return [item for item in done if item is not None]
+
+    def where(self, job: SentJob, hosts: Sequence[HostView]) -> Whereabouts:
+        """Return where a job of ours is now."""
+        return self._look(job, hosts)
+
+    def _look(self, job: SentJob, hosts: Sequence[HostView]) -> Whereabouts:
+        where = self._queue.whereabouts(job.job_id, job.queue_name, _takers(job, hosts))
+        if job.pushed_at is None and where.place is not Place.ABSENT:
+            self._sent.note_pushed([job.job_id], now=self._clock.wall())  # it was, after all
+        return where
+
+    def _may_push(self, job: SentJob, where: Whereabouts) -> bool:
+        # The mark costs a round trip, and a host's own job does not depend on it.
+        mark = "" if job.target or job.pushed_at is not None else self._queue.data_mark()
+        return may_push_again(job, where, mark, now=self._clock.wall())
+
+    def _push_lost(self, job: SentJob, hosts: Sequence[HostView]) -> Pushed:
+        self._sent.note_pushing([job.job_id], self._queue.data_mark())
+        self._sent.note_pushed_again(job.job_id, now=self._clock.wall())
+        pushed = self._queue.push_again(outgoing(job), _takers(job, hosts))
+        self._sent.note_pushed([job.job_id], now=self._clock.wall())
+        return pushed
+
+    def _end(self, job: SentJob, code: ReceiptCode) -> Swept | None:
+        receipt = self._answers.end(job, code)
+        return None if receipt is None else Swept(job.job_id, Did(receipt.code.value))
+
+    def _hosts(self) -> list[HostView]:
+        return known_hosts(self._answers.keyring, self._queue)
+
+
+def checked_give_up(seconds: float) -> float:
+    """Return `seconds` if a sender may give a job up after so long: 1 s to 30 days, a number.
+
+    Raises InvalidRequest otherwise.
+    """
+    if isinstance(seconds, bool) or not math.isfinite(seconds) or not 1 <= seconds <= GIVE_UP_MAX_S:
+        raise InvalidRequest(
+            [Problem("give-up-after", "is out of range", f"1 to {GIVE_UP_MAX_S} seconds")]
+        )
+    return float(seconds)
+
+
+def _takers(job: SentJob, hosts: Sequence[HostView]) -> list[str]:
+    """Return who may have taken a job from its queue."""
+    return [job.target] if job.target else [host.name for host in hosts]

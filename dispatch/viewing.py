@@ -1,0 +1,55 @@
+"""Putting together what is shown of jobs: our record, what verified, and what the broker says."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from contracts.clock import Clock
+from contracts.errors import CouldNotCheck, KeysRefused
+from dispatch.answers import Answers
+from dispatch.hosts import HostView
+from dispatch.job_views import Ended, JobView, view_job
+from dispatch.queue import FleetQueue, Whereabouts
+from dispatch.sent import SentJob, SentJobs
+from dispatch.sweeper import Sweeper
+
+
+class Viewing:
+    """The views of one sender. Every method may raise Unavailable."""
+
+    def __init__(
+        self, answers: Answers, sweeper: Sweeper, queue: FleetQueue, sent: SentJobs, clock: Clock
+    ) -> None:
+        self._answers = answers
+        self._sweeper = sweeper
+        self._queue = queue
+        self._sent = sent
+        self._clock = clock
+
+    def newest(self, limit: int, hosts: Sequence[HostView]) -> list[JobView]:
+        """Return at most `limit` of the newest jobs, newest first."""
+        ours = {job.job_id: job for job in self._sent.recent(limit)}
+        ids = dict.fromkeys([*ours, *self._queue.recent_job_ids(limit)])
+        views = [self._view(job_id, ours.get(job_id), hosts) for job_id in ids]
+        return sorted(views, key=lambda view: view.age_s)[:limit]
+
+    def of(self, job_ids: Sequence[str], hosts: Sequence[HostView]) -> list[JobView]:
+        """Return the views of these jobs."""
+        return [self._view(job_id, self._sent.find(job_id), hosts) for job_id in job_ids]
+
+    def _view(self, job_id: str, sent: SentJob | None, hosts: Sequence[HostView]) -> JobView:
+        ended = None if sent is None else self._ended(sent)
+        where: Whereabouts | None = None
+        if sent is not None and ended is None:
+            with contextlib.suppress(CouldNotCheck):
+                where = self._sweeper.where(sent, hosts)
+        shown, now = self._queue.shown(job_id), self._clock.wall()
+        return view_job(job_id, shown, sent, hosts, verified=ended, now=now, where=where)
+
+    def _ended(self, sent: SentJob) -> Ended | None:
+        try:
+            found = self._answers.result(sent)
+        except KeysRefused:
+            return None
+        return None if found is None else Ended(found.status, found.host, found.note)

@@ -1,0 +1,94 @@
+"""Waiting for one job: until a result is there, or this sender has ended the job itself.
+
+Every look sees to the job as well: what was lost is pushed again, what is over is ended. A silent
+host is waited for; nothing here judges silence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+from contracts.clock import Clock
+from contracts.errors import FleetError
+from dispatch.answers import Answers
+from dispatch.queue import FleetQueue
+from dispatch.results import JobResult
+from dispatch.sent import SentJob, SentJobs
+from dispatch.sweeper import Sweeper, checked_give_up
+
+
+class Waits:
+    """The waits of one sender; raises what `FleetClient.wait` and `FleetClient.result` raise."""
+
+    def __init__(
+        self, answers: Answers, sweeper: Sweeper, queue: FleetQueue, sent: SentJobs, clock: Clock
+    ) -> None:
+        self._answers = answers
+        self._sweeper = sweeper
+        self._queue = queue
+        self._sent = sent
+        self._clock = clock
+
+    def wait(
+        self,
+        job_id: str,
+        timeout_s: float | None,
+        *,
+        give_up_after_s: float | None,
+        on_look: Callable[[], None] | None,
+    ) -> JobResult:
+        """Return the result of a job as soon as there is one; see `FleetClient.wait`."""
+        found = self.begin(job_id, give_up_after_s)
+        if found is not None:
+            return found
+        sent = self._answers.sent_job(job_id)
+        return self._queue.wait_result(
+            job_id,
+            lambda stored: self._look(sent, stored, on_look),
+            timeout_s,
+            when_away=lambda: self.given_up(job_id),
+        )
+
+    def begin(self, job_id: str, give_up_after_s: float | None) -> JobResult | None:
+        """Note when to give up, where that was said, and return what has ended the job already.
+
+        A kept result is returned at once; for a job that this sender ended itself the broker is
+        asked for a late result. Raises InvalidRequest for a give-up time out of range.
+        """
+        if give_up_after_s is not None:
+            checked_give_up(give_up_after_s)
+        sent = self._answers.sent_job(job_id)
+        if self._answers.has_result(sent):
+            return self._answers.kept(sent)
+        if self._answers.kept(sent) is not None:
+            return self._answers.result(sent)
+        if give_up_after_s is not None:
+            self._sent.set_give_up(job_id, self._clock.wall() + give_up_after_s)
+        return None
+
+    def look(self, job_id: str) -> JobResult | None:
+        """Return the result of a job, after seeing to it; None when it has no end yet."""
+        sent = self._answers.sent_job(job_id)
+        return self._answers.result(sent) or self._tended(sent)
+
+    def given_up(self, job_id: str) -> JobResult | None:
+        """End a job whose give-up time has come, without the broker; None when it has not."""
+        sent = self._answers.sent_job(job_id)
+        return self._answers.kept(sent) if self._sweeper.give_up_if_due(sent) else None
+
+    def _look(
+        self, sent: SentJob, stored: Sequence[str], on_look: Callable[[], None] | None
+    ) -> JobResult | None:
+        found = self._answers.choose(sent, stored) or self._tended(sent)
+        if found is None and on_look is not None:
+            on_look()
+        return found
+
+    def _tended(self, sent: SentJob) -> JobResult | None:
+        """See to a job and return what we ended it with; what cannot be done now comes again."""
+        current = self._answers.sent_job(sent.job_id)
+        with contextlib.suppress(FleetError):
+            if not self._sweeper.give_up_if_due(current):
+                self._sweeper.tend(current)
+        return self._answers.kept(current)
