@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,26 +13,9 @@ import pytest
 from tests.support.fleet import wait_until
 from tests.support.hosts import Host
 
-_JOBS = "from dispatch.cli import main; main()"
-
-
-def shown(host: Host, verb: str) -> list[dict[str, object]]:
-    """Return what `jobs` or `hosts` shows to a person on this host's machine."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", _JOBS, verb, "--json"],
-        env=host.environment,
-        cwd=host.home,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    rows: list[dict[str, object]] = json.loads(done.stdout)[verb]
-    return rows
-
 
 def job_row(host: Host, job_id: str) -> dict[str, object]:
-    return next(row for row in shown(host, "jobs") if row["jobId"] == job_id)
+    return next(row for row in host.read_json("jobs")["jobs"] if row["jobId"] == job_id)
 
 
 @contextmanager
@@ -73,7 +53,7 @@ def test_a_host_that_slept_shows_as_lost_meanwhile_and_delivers_its_result(
         wait_until(lambda: job_row(host, job_id)["state"] == "host_lost", "it shows as lost", 60)
         row = job_row(host, job_id)
         assert str(row["why"]).startswith("last seen "), "and since when"
-        assert [item["state"] for item in shown(host, "hosts")] == ["host_lost"]
+        assert [item["state"] for item in host.read_json("hosts")["hosts"]] == ["host_lost"]
         host.release()
         while time.monotonic() - fell_asleep < asleep_s:
             time.sleep(1.0)
@@ -82,5 +62,7 @@ def test_a_host_that_slept_shows_as_lost_meanwhile_and_delivers_its_result(
     assert (result.status, result.attempts) == ("completed", 1)
     assert host.starts == 1
     assert "interrupted" not in host.journal_history(job_id)
-    wait_until(lambda: shown(host, "hosts")[0]["state"] == "live", "the host is back", 60)
+    wait_until(
+        lambda: host.read_json("hosts")["hosts"][0]["state"] == "live", "the host is back", 60
+    )
     host.run_honest_job()

@@ -40,6 +40,7 @@ from worker.journal import Journal
 LANE = "L"
 SENDER = "alice"
 _START = "from worker.commands.listen import command; command()"
+_VERB = "from dispatch.cli import main; main()"
 
 AGENT = """
 import os, sys, time
@@ -265,6 +266,21 @@ class Host:
         result = self.result(self.push(self.job()))
         assert result.status == "completed", f"{result}\n{self.log[-4000:]}"
         return result
+
+    def read_json(self, *words: str, seconds: float = 120.0) -> Any:
+        """Run one verb on this host's machine, which must exit 0, and return what it printed."""
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _VERB, *words, "--json"],
+            env=self.environment,
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stderr}"
+        return json.loads(done.stdout)
 
     def dead_letters(self) -> list[dict[str, Any]]:
         with self.broker.client() as connection:

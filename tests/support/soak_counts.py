@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from contracts import limits, naming
 from contracts.clock import SystemClock
 from contracts.run_agent import RunAgentResult
 from tests.support.fleet import git
+from tests.support.hosts import Host
 from tests.support.soak_fleet import MID_RUN_SHARE, Fleet, Killer, Size
 from worker.journal import Journal
+from worker.journal_trees import TreeRecord
 
 
 @dataclass
@@ -125,18 +129,37 @@ def _is_sound(states: list[Any]) -> bool:
 
 
 def count_trees(counts: Counts, fleet: Fleet) -> None:
-    """Every tree, branch and admin folder belongs to a job whose result names the tree."""
+    """After a collection every tree, branch and folder of git's stands in exactly one register,
+    and every result that names a tree names one that is there."""
+    with ThreadPoolExecutor() as pool:
+        collected = list(pool.map(_collect, fleet.hosts))
+    counts.add("trees half made, settled", sum(len(it["settled"]) for it in collected))
+    counts.expect("problems of the collections", [it["problems"] for it in collected], [[], []])
+    registered = [record.job for host in fleet.hosts for record in _register(host)]
+    known = set(registered)
+    counts.add("worktrees", len(known))
+    counts.expect("worktrees in two registers", len(registered) - len(known), 0)
     folder = Path(naming.agents_folder(str(fleet.repo)))
-    named = {Path(result.worktreePath).name for result in fleet.results.values()} - {""}
     trees = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     branches = git(fleet.repo, "for-each-ref", "--format=%(refname:lstrip=3)", "refs/heads/wt/")
-    owners = {line.partition("/")[0] for line in branches.split()}
     admin = {path.name for path in (fleet.repo / ".git" / "worktrees").iterdir()}
-    counts.add("worktrees", len(trees))
-    counts.expect("stray worktrees", sorted(trees - named), [])
+    owners = {line.partition("/")[0] for line in branches.split()}
+    counts.expect("stray worktrees", sorted(trees - known), [])
+    counts.expect("stray branches", sorted(owners - known), [])
+    counts.expect("stray folders of git", sorted(admin - known), [])
+    counts.expect("registered and not there", sorted(known - (trees & owners & admin)), [])
+    named = {Path(result.worktreePath).name for result in fleet.results.values()} - {""}
     counts.expect("results whose worktree is gone", sorted(named - trees), [])
-    counts.expect("stray branches", sorted(owners - named), [])
-    counts.expect("stray folders of git", sorted(admin - named), [])
+
+
+def _collect(host: Host) -> dict[str, Any]:
+    found: dict[str, Any] = host.read_json("worktrees", "gc", seconds=300)
+    return found
+
+
+def _register(host: Host) -> tuple[TreeRecord, ...]:
+    with contextlib.closing(Journal(host.journal_file, SystemClock())) as journal:
+        return tuple(journal.trees.standing())
 
 
 def words(process: psutil.Process) -> list[str]:
