@@ -41,6 +41,9 @@ class RiskCode(StrEnum):
     HEAD_UNBORN = "head_unborn"
     HEAD_UNREADABLE = "head_unreadable"
     NESTED_REPOSITORY = "nested_repository"
+    GIT_DISAGREES = "git_disagrees"
+    IGNORED_BY_NEW_RULES = "ignored_by_new_rules"
+    SPECIAL_FILE = "special_file"
     EVIDENCE_INCOMPLETE = "evidence_incomplete"
     EVIDENCE_MISSING = "evidence_missing"
     COULD_NOT_LOOK = "could_not_look"
@@ -55,6 +58,7 @@ class RiskCode(StrEnum):
     VALIDATION_SKIPPED = "validation_skipped"
     VALIDATION_MASKED = "validation_masked"
     VALIDATOR_REWROTE = "validator_rewrote"
+    VALIDATOR_WROTE = "validator_wrote"
     # The run itself.
     INTERRUPTED = "interrupted"
     LISTENER_LOST = "listener_lost"

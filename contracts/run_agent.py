@@ -159,6 +159,12 @@ class RunAgentResult(BaseModel):
     exitCode: StrictInt | None = None
     agent_changed_files: tuple[StrictStr, ...] = ()
     validator_changed_files: tuple[StrictStr, ...] = ()
+    ignored_changed_files: tuple[StrictStr, ...] = Field(
+        default=(),
+        description="the agent's changes of what git ignores, a folder that is ignored whole as "
+        "one; no part of the other lists; at most 500",
+    )
+    ignored_changed_files_total: StrictInt = 0
     changed_files_total: StrictInt = 0
     renames: tuple[Rename, ...] = ()
     paths_base64: dict[StrictStr, StrictStr] = Field(

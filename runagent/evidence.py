@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError
@@ -16,11 +17,13 @@ from contracts.run_agent import Risk
 from runagent.branches import read_branches, tell_moved
 from runagent.deadline import Deadline
 from runagent.head import Head, read_head, read_pointer
+from runagent.manifest import ManifestBounds
 from runagent.process import ProcessRunner
 from runagent.sandbox.protocol import GitPlace
 from runagent.shadow_git import ShadowGit
 from runagent.shared_state import SharedState, read_shared_state, tell_tampering
 from runagent.snapshot import Snapshot, parse_name_status, take_snapshot
+from runagent.tree_evidence import TreeEvidence, TreeState
 from runagent.weighing import Evidence, Look, weigh
 from runagent.worktree import Worktree, stands_in_place
 
@@ -39,9 +42,10 @@ class EvidenceCollector:
         shadow_dir: str | None = None,
         deadline_s: float = LOOK_TIMEOUT_S,
         git: GitPlace | None = None,
+        bounds: ManifestBounds | None = None,
     ) -> None:
-        """`deadline_s` bounds each look; `shadow_dir` is the one the worktree was made with, `git`
-        where the agent's HEAD and refs stand when not in the repository itself."""
+        """`deadline_s` and `bounds` bound each look; `shadow_dir` is the one the worktree was made
+        with, `git` where the agent's HEAD and refs stand when not in the repository itself."""
         self._worktree = worktree
         self._shadow = ShadowGit(shadow_dir or worktree.shadow_dir, worktree.path, runner)
         self._deadline_s = deadline_s
@@ -49,7 +53,8 @@ class EvidenceCollector:
         self._identity = (0, 0)
         self._shared: SharedState | None = None
         self._branches: dict[str, str] = {}
-        self._start: Snapshot | None = None
+        self._tree = TreeEvidence(self._shadow, bounds or ManifestBounds())
+        self._start: TreeState | None = None
         self._agent: Look | None = None
 
     def start(self) -> Snapshot:
@@ -68,13 +73,14 @@ class EvidenceCollector:
             self._take_as_start(start, deadline)
         self._shared = self._read_shared(deadline)
         self._branches = read_branches(self._worktree.common_dir)
-        self._start = start
+        settled = replace(start, changed=(), renames=())  # from here on they are the start
+        self._start = self._tree.start(settled, deadline)
         return start
 
     def after_agent(self) -> Snapshot:
         """Look at the tree that the agent left. What git cannot tell is a risk of the evidence."""
         self._agent = self._look(self._started())
-        return self._agent.snapshot
+        return self._agent.state.snapshot
 
     def after_validation(self) -> Evidence:
         """Look at the tree that the validation left and return what all three looks say.
@@ -83,10 +89,10 @@ class EvidenceCollector:
         """
         start = self._started()
         agent = self._agent
-        end = self._look(agent.snapshot if agent else start)
+        end = self._look(agent.state if agent else start)
         return weigh(start, agent or end, end)
 
-    def _started(self) -> Snapshot:
+    def _started(self) -> TreeState:
         if self._start is None:
             raise ValueError("start() comes first")
         return self._start
@@ -99,7 +105,7 @@ class EvidenceCollector:
         with open(os.path.join(self._shadow.directory, "HEAD"), "wb") as file:
             file.write(commit)
 
-    def _look(self, before: Snapshot) -> Look:
+    def _look(self, before: TreeState) -> Look:
         deadline = Deadline(self._deadline_s)
         worktree = self._worktree
         head = read_head(self._git.admin_dir, self._git.common_dir, worktree.branch)
@@ -113,14 +119,13 @@ class EvidenceCollector:
         if self._was_replaced():
             told = "the worktree's folder was replaced"
             problems.append(Risk(code="evidence_incomplete", message=told))
-            kept = Snapshot(entries=before.entries)
-            return Look(kept, head, frozenset(committed), tuple(problems))
+            return Look(before.gone(), head, frozenset(committed), tuple(problems))
         if read_pointer(worktree.path) != worktree.pointer:
             told = "the worktree's .git file is not the one that git wrote"
             problems.append(Risk(code="tampered", message=told))
-        snapshot = take_snapshot(self._shadow, deadline, also=committed, before=before)
-        problems.extend(snapshot.problems)
-        return Look(snapshot, head, frozenset(committed), tuple(problems))
+        state = self._tree.look(before, committed, deadline)
+        problems.extend((*state.snapshot.problems, *state.files.manifest.problems))
+        return Look(state, head, frozenset(committed), tuple(problems))
 
     def _read_shared(self, deadline: Deadline) -> SharedState:
         worktree = self._worktree

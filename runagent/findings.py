@@ -30,6 +30,7 @@ from validation.redaction import Redactor, redacted_result
 from validation.verdict import AgentChange, AgentEnd, AgentRun, judge
 
 _LOG: Final = logging.getLogger(__name__)
+_IGNORED_SHOWN: Final = 500  # what git ignores is no work: a long list of it is no alarm
 _NO_EVIDENCE = Risk(
     code="evidence_missing", message="the host could not look at what the agent changed"
 )
@@ -173,6 +174,8 @@ def _changes(evidence: Evidence | None) -> dict[str, Any]:
     return {
         "changed_files": paths.show(evidence.changed),
         "agent_changed_files": paths.show(evidence.agent_changed),
+        "ignored_changed_files": paths.show(evidence.ignored_changed[:_IGNORED_SHOWN]),
+        "ignored_changed_files_total": len(evidence.ignored_changed),
         "validator_changed_files": paths.show(evidence.validator_changed),
         "renames": paths.show_renames(evidence.renames),
         "headCommit": evidence.head_commit,

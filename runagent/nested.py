@@ -21,9 +21,9 @@ _NAMED: Final = 10
 
 def list_nested_files(
     shadow: ShadowGit, folders: Iterable[bytes], deadline: Deadline
-) -> tuple[list[bytes], list[Risk]]:
+) -> tuple[list[bytes], frozenset[bytes], list[Risk]]:
     """Return the files below the nested repositories `folders` (relative to the work tree) that
-    are not ignored, links included, and the risks to record.
+    are not ignored, links included; those that are; and the risks to record.
 
     Raises CouldNotCheck when git cannot say what is ignored.
     """
@@ -59,7 +59,7 @@ def list_nested_files(
         )
     )
     ignored = _ignored_of(shadow, found, deadline)
-    return [path for path in found if path not in ignored], problems
+    return [path for path in found if path not in ignored], ignored, problems
 
 
 def _walk(root: bytes, top: bytes, found: list[bytes]) -> None:
@@ -89,7 +89,7 @@ def _ignored_of(shadow: ShadowGit, paths: list[bytes], deadline: Deadline) -> fr
     if outcome.state is EndState.EXITED and outcome.exit_code == 1:  # none of them is ignored
         return frozenset()
     shadow.check(outcome, "check-ignore")
-    return frozenset(outcome.stdout.split(b"\0"))
+    return frozenset(path for path in outcome.stdout.split(b"\0") if path)
 
 
 def _show(folder: bytes) -> str:

@@ -14,7 +14,7 @@ from contracts.errors import FleetError
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.shadow_git import ShadowGit
-from runagent.staging import stage_everything
+from runagent.staging import Staged, stage_everything
 from runagent.traps import find_traps, trap_risk
 
 _GITLINK = b"160000"
@@ -31,6 +31,7 @@ class Snapshot:
     problems: tuple[Risk, ...] = ()
     entries: Mapping[bytes, bytes] = field(default_factory=dict)  # path -> mode and object id
     loose: Mapping[bytes, str] = field(default_factory=dict)  # path -> state, for what is no entry
+    nested: tuple[bytes, ...] = ()  # folders of repositories inside, with a `/` at the end
 
     @property
     def is_incomplete(self) -> bool:
@@ -45,6 +46,7 @@ def take_snapshot(
     `before` is the last snapshot. Never raises for anything that git or the tree does."""
     problems: list[Risk] = []
     loose: dict[bytes, str] = {}
+    staged = Staged()
     traps = find_traps(os.fsencode(shadow.work_tree))
     if traps:
         kept = before or Snapshot()
@@ -63,11 +65,12 @@ def take_snapshot(
     return Snapshot(
         changed=changed,
         renames=renames,
-        ignored=ignored,
+        ignored=(*ignored, *sorted(staged.ignored)),
         tree=tree,
         problems=tuple(problems),
         entries=entries,
         loose=loose,
+        nested=tuple(staged.nested),
     )
 
 

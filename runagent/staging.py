@@ -31,6 +31,8 @@ class Staged:
 
     loose: dict[bytes, str] = field(default_factory=dict)  # path -> stat data, not in the index
     problems: list[Risk] = field(default_factory=list)
+    nested: list[bytes] = field(default_factory=list)  # folders of repositories inside, with `/`
+    ignored: frozenset[bytes] = frozenset()  # files in them that are ignored by our rules
 
 
 @dataclass(slots=True)
@@ -50,14 +52,14 @@ def stage_everything(shadow: ShadowGit, deadline: Deadline, also: Iterable[bytes
     staged = Staged()
     paths = set(_changed_paths(shadow, deadline))
     listing, warnings = shadow.run(("ls-files", "-z", "--others", "--exclude-standard"), deadline)
-    nested: list[bytes] = []
+    nested = staged.nested
     for path in listing.split(b"\0"):
         if path.endswith(b"/"):
             nested.append(path)
         elif path:
             paths.add(path)
     if nested:
-        found, problems = list_nested_files(shadow, nested, deadline)
+        found, staged.ignored, problems = list_nested_files(shadow, nested, deadline)
         paths.update(found)
         staged.problems.extend(problems)
     if _UNREADABLE_FOLDER in warnings:

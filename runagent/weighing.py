@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from contracts.run_agent import Risk
+from runagent.cross_check import CrossCheck, cross_check, disagreement
 from runagent.head import Head
+from runagent.ignored_paths import is_tool_cache
 from runagent.snapshot import Snapshot, differing_paths
+from runagent.tree_evidence import TreeState
+
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +27,7 @@ class Evidence:
     changed: tuple[bytes, ...]  # at the end, against the start; with what was committed
     agent_changed: tuple[bytes, ...]
     validator_changed: tuple[bytes, ...]
+    ignored_changed: tuple[bytes, ...]  # the agent's changes of what git ignores, listed apart
     renames: tuple[tuple[bytes, bytes], ...]  # (from, to); `changed` holds the new path alone
     committed: tuple[bytes, ...]  # base..HEAD
     head_commit: str  # "" when it cannot be read
@@ -31,37 +38,72 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A snapshot of the files together with what was committed by then."""
+    """The state of the files together with what was committed by then."""
 
-    snapshot: Snapshot
+    state: TreeState
     head: Head
     committed: frozenset[bytes]
     problems: tuple[Risk, ...]
 
 
-def weigh(start: Snapshot, agent: Look, end: Look) -> Evidence:
+def weigh(start: TreeState, agent: Look, end: Look) -> Evidence:
     """Return what the three looks say together."""
-    by_agent = _differing(start, agent.snapshot)
-    at_end = _differing(start, end.snapshot)
-    by_validator = _differing(agent.snapshot, end.snapshot)
-    moved_before = _sources(agent.snapshot)
-    moved_now = _sources(end.snapshot)
+    by_agent, agent_check = _compare(start, agent.state)
+    at_end, end_check = _compare(start, end.state)
+    by_validator, validator_check = _compare(agent.state, end.state)
+    moved_before = _sources(agent.state.snapshot)
+    moved_now = _sources(end.state.snapshot)
     agent_changed = (by_agent | agent.committed) - moved_before
-    changed = (at_end | set(end.snapshot.changed) | end.committed) - moved_now
-    new_ignored = set(agent.snapshot.ignored) - set(start.ignored)
+    changed = (at_end | set(end.state.snapshot.changed) | end.committed) - moved_now
+    snapshots = (start.snapshot, agent.state.snapshot, end.state.snapshot)
     return Evidence(
         changed=tuple(sorted(changed)),
         agent_changed=tuple(sorted(agent_changed)),
         validator_changed=tuple(sorted(by_validator - (moved_now - moved_before))),
-        renames=end.snapshot.renames,
+        ignored_changed=tuple(sorted(agent_check.ignored)),
+        renames=end.state.snapshot.renames,
         committed=tuple(sorted(end.committed)),
         head_commit=end.head.commit,
-        ignored_only=not agent_changed and bool(new_ignored),
+        ignored_only=not agent_changed and bool(agent_check.ignored),
         agent_change_survives=bool(by_agent & at_end),
         risks=_without_repetition(
-            (*agent.problems, *end.problems, *_told_of_rewriting(by_agent & at_end, by_validator))
+            (
+                *agent.problems,
+                *end.problems,
+                *disagreement(agent_check.hidden | end_check.hidden, snapshots),
+                *agent_check.risks,
+                *end_check.risks,
+                *validator_check.risks,
+                *_told_of_rewriting(by_agent & at_end, by_validator),
+                *_told_of_writing(by_validator - by_agent - _all_sources(end, agent)),
+            )
         ),
     )
+
+
+def _compare(before: TreeState, now: TreeState) -> tuple[set[bytes], CrossCheck]:
+    """Return every path that differs, of a rename both, and what the files say beside git."""
+    paths = differing_paths(before.snapshot, now.snapshot)
+    if now.snapshot.is_incomplete:  # then git's own status is believed besides
+        paths.update(set(now.snapshot.changed) - set(before.snapshot.changed))
+    check = cross_check((before.snapshot, before.files), (now.snapshot, now.files), paths)
+    return paths | check.added, check
+
+
+def _all_sources(*looks: Look) -> set[bytes]:
+    return {source for look in looks for source in _sources(look.state.snapshot)}
+
+
+def _told_of_writing(paths: set[bytes]) -> tuple[Risk, ...]:
+    """A pass may rest on what the validation itself wrote; what tools keep for the next time is no
+    part of that."""
+    written = sorted(path for path in paths if not is_tool_cache(path))
+    if not written:
+        return ()
+    shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in written[:_NAMED])
+    more = f" and {len(written) - _NAMED} more" if len(written) > _NAMED else ""
+    told = f"the validation changed files that the agent had not changed: {shown}{more}"
+    return (Risk(code="validator_wrote", message=told),)
 
 
 def _told_of_rewriting(surviving: set[bytes], by_validator: set[bytes]) -> tuple[Risk, ...]:
@@ -70,14 +112,6 @@ def _told_of_rewriting(surviving: set[bytes], by_validator: set[bytes]) -> tuple
         return ()
     told = "the validation rewrote every file that the agent changed"
     return (Risk(code="validator_rewrote", message=told),)
-
-
-def _differing(one: Snapshot, other: Snapshot) -> set[bytes]:
-    """As differing_paths; when a look was incomplete, git's own status is believed besides."""
-    paths = differing_paths(one, other)
-    if other.is_incomplete:
-        paths.update(set(other.changed) - set(one.changed))
-    return paths
 
 
 def _sources(snapshot: Snapshot) -> set[bytes]:

@@ -27,6 +27,7 @@ _SHARES: Final = {
     "changed_files": limits.LIST_MAX_BYTES,
     "agent_changed_files": 96 * 1024,
     "validator_changed_files": 96 * 1024,
+    "ignored_changed_files": 32 * 1024,
     "renames": 96 * 1024,
     "paths_base64": 64 * 1024,
     "tests_attempted": 48 * 1024,
@@ -39,7 +40,9 @@ _TEXT_MAX_CHARS: Final = 1_000
 _TEXT_MAX_BYTES: Final = 2 * 1024
 _PATH_MAX_BYTES: Final = 16 * 1024
 _EXTRA_MAX_BYTES: Final = 16 * 1024
-_PATH_LISTS: Final = ("changed_files", "agent_changed_files", "validator_changed_files")
+_PATH_LISTS: Final = (
+    *("changed_files", "agent_changed_files", "validator_changed_files", "ignored_changed_files"),
+)
 _SHORT_TEXTS: Final = (
     "agent", "jobId", "mode", "host", "baseRef", "baseCommit", "headCommit", "branch", "sessionId",
 )  # fmt: skip

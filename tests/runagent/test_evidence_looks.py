@@ -202,6 +202,7 @@ def test_a_git_that_was_ended_or_not_started_is_a_risk(repo: Path, state: EndSta
     collector.start()
     runner.armed = True
     Path(worktree.shadow_dir, "index.lock").touch()
+    write("early")(Path(worktree.path))  # of a tree that is as it was git is not asked
     collector.after_agent()
     runner.armed = False
     write("late")(Path(worktree.path))
@@ -218,6 +219,7 @@ def test_a_listing_too_long_to_keep_is_a_risk_and_is_not_cut(repo: Path) -> None
     runner = FailingGit("status", outcome)
     collector = EvidenceCollector(worktree, runner=runner)
     collector.start()
+    write("early")(Path(worktree.path))  # of a tree that is as it was git is not asked
     runner.armed = True
     evidence = collector.after_validation()
     assert b"tail" not in evidence.changed

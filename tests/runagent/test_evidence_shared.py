@@ -150,7 +150,8 @@ def test_a_pipe_in_the_place_of_a_rule_file_holds_nobody(repo: Path, name: str) 
     run = collect(repo, agent)
     assert time.monotonic() - began < 20
     assert any(name in risk.message for risk in run.evidence.risks)
-    assert run.codes == {"evidence_incomplete"}
+    assert run.codes == {"evidence_incomplete", "special_file"}
+    assert b"a.txt" in run.evidence.agent_changed, "the files themselves still tell"
 
 
 def test_an_ignore_file_of_gigabytes_is_not_read(repo: Path) -> None:

@@ -1,0 +1,123 @@
+"""Git's answer held against the files themselves. Where they disagree the files win.
+
+Owns what a disagreement means. Bytes that differ where git sees nothing are a change, with one
+exception: a file that is the same but for its line ends, where git stores them in one form. Where
+git sees a change and the bytes are the same (its own rules changed) git's answer stands as well.
+Judges nothing and looks at nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from contracts.run_agent import Risk
+from runagent.file_looks import TreeLook
+from runagent.ignored_paths import RULE_FILE, IgnoredPaths, hidden_by_rules, is_tool_cache
+from runagent.snapshot import Snapshot
+from runagent.tree_differences import tell_differences
+
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrossCheck:
+    """What the files say beside git. `added` are changes that git did not name, `hidden` those of
+    them that it should have seen, `ignored` changes of what it ignores (whole folders as one)."""
+
+    added: frozenset[bytes] = frozenset()
+    hidden: frozenset[bytes] = frozenset()
+    ignored: frozenset[bytes] = frozenset()
+    risks: tuple[Risk, ...] = ()
+
+
+def cross_check(
+    before: tuple[Snapshot, TreeLook],
+    now: tuple[Snapshot, TreeLook],
+    seen: Collection[bytes],
+) -> CrossCheck:
+    """Compare what git says differs (`seen`) with what the files say differs between two looks."""
+    found = tell_differences(before[1], now[1])
+    ignored = IgnoredPaths((*before[0].ignored, *now[0].ignored), now[0].entries)
+    hidden: set[bytes] = set()
+    passed_over: set[bytes] = set()
+    rules_alone: set[bytes] = set()
+    for path in found.changed.difference(seen):
+        if path not in ignored:
+            hidden.add(path)
+        else:
+            (rules_alone if _is_rule(path, ignored) else passed_over).add(path)
+    told_by_git = tuple(folder.rstrip(b"/") + b"/" for folder in now[0].nested)
+    hidden.update(path for path in found.git_folders if not path.startswith(told_by_git))
+    inside, modules = _in_submodules(hidden, now[0]) if hidden else (set(), set())
+    rules = [path for path in found.changed if path.rpartition(b"/")[2] == RULE_FILE]
+    return CrossCheck(
+        added=frozenset((hidden - inside) | modules | rules_alone),
+        hidden=frozenset(hidden - inside),
+        ignored=frozenset(map(ignored.shown, passed_over)),
+        risks=(
+            *_told_of_special(path for path in found.special if path not in ignored),
+            *_told_of_unread(path for path in found.unread if path not in ignored),
+            *_told_of_rules(hidden_by_rules(rules, passed_over)),
+        ),
+    )
+
+
+def disagreement(hidden: Iterable[bytes], snapshots: Iterable[Snapshot]) -> tuple[Risk, ...]:
+    """Return the risk that git does not see what is `hidden`. A git that could not be asked, or
+    failed, told so itself."""
+    paths = sorted(hidden)
+    if not paths or any(snapshot.is_incomplete for snapshot in snapshots):
+        return ()
+    told = f"git does not see what changed here, the files' own bytes do: {_names(paths)}"
+    return (Risk(code="git_disagrees", message=told),)
+
+
+def _is_rule(path: bytes, ignored: IgnoredPaths) -> bool:
+    """Say whether `path` is a rule file that is ignored by rules of its own alone."""
+    is_one = path.rpartition(b"/")[2] == RULE_FILE
+    return is_one and not ignored.is_below_one(path) and not is_tool_cache(path)
+
+
+def _in_submodules(paths: Iterable[bytes], snapshot: Snapshot) -> tuple[set[bytes], set[bytes]]:
+    """Return those of `paths` that lie in submodules, and the submodules: git was told not to look
+    into one, and one entry of its index stands for all of it."""
+    modules = [path for path, entry in snapshot.entries.items() if entry.startswith(b"160000")]
+    inside, touched = set(), set()
+    for path in paths:
+        for module in modules:
+            if path.startswith(module + b"/"):
+                inside.add(path)
+                touched.add(module)
+    return inside, touched
+
+
+def _told_of_special(paths: Iterable[bytes]) -> tuple[Risk, ...]:
+    named = sorted(paths)
+    if not named:
+        return ()
+    told = f"pipes, sockets or devices stand in the worktree now: {_names(named)}"
+    return (Risk(code="special_file", message=told),)
+
+
+def _told_of_unread(paths: Iterable[bytes]) -> tuple[Risk, ...]:
+    named = sorted(paths)
+    if not named:
+        return ()
+    told = f"files were touched and not read, and count as changed: {_names(named)}"
+    return (Risk(code="evidence_incomplete", message=told),)
+
+
+def _told_of_rules(paths: list[bytes]) -> tuple[Risk, ...]:
+    if not paths:
+        return ()
+    told = (
+        f"rules of what is ignored changed, and these files may be ignored by them: {_names(paths)}"
+    )
+    return (Risk(code="ignored_by_new_rules", message=told),)
+
+
+def _names(paths: list[bytes]) -> str:
+    shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in paths[:_NAMED])
+    return shown if len(paths) <= _NAMED else f"{shown} and {len(paths) - _NAMED} more"
