@@ -77,6 +77,7 @@ class RiskCode(StrEnum):
     LANE = "lane"
     LANE_JOBS = "lane_jobs"
     AGENT = "agent"
+    SANDBOX = "sandbox"
     REPO_ROOT = "repo_root"
     TIMEOUT = "timeout"
     VALIDATE_COMMAND = "validate_command"

@@ -14,6 +14,7 @@ from contracts.run_agent import Risk
 from runagent.cross_check import CrossCheck, cross_check, disagreement
 from runagent.head import Head
 from runagent.ignored_paths import is_tool_cache
+from runagent.manifest import Manifest
 from runagent.snapshot import Snapshot, differing_paths
 from runagent.tree_evidence import TreeState
 
@@ -75,7 +76,9 @@ def weigh(start: TreeState, agent: Look, end: Look) -> Evidence:
                 *end_check.risks,
                 *validator_check.risks,
                 *_told_of_rewriting(by_agent & at_end, by_validator),
-                *_told_of_writing(by_validator - by_agent - _all_sources(end, agent)),
+                *_told_of_writing(
+                    by_validator - by_agent - _all_sources(end, agent), agent.state.files.manifest
+                ),
             )
         ),
     )
@@ -94,15 +97,19 @@ def _all_sources(*looks: Look) -> set[bytes]:
     return {source for look in looks for source in _sources(look.state.snapshot)}
 
 
-def _told_of_writing(paths: set[bytes]) -> tuple[Risk, ...]:
-    """A pass may rest on what the validation itself wrote; what tools keep for the next time is no
-    part of that."""
-    written = sorted(path for path in paths if not is_tool_cache(path))
+def _told_of_writing(paths: set[bytes], before: Manifest) -> tuple[Risk, ...]:
+    """A pass may rest on what the validation itself wrote: on a file that stood there before, or on
+    one beside those. A folder that it made is where its products go, and no alarm."""
+    written = sorted(
+        path
+        for path in paths
+        if path.rpartition(b"/")[0] in before.folders and not is_tool_cache(path)
+    )
     if not written:
         return ()
     shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in written[:_NAMED])
     more = f" and {len(written) - _NAMED} more" if len(written) > _NAMED else ""
-    told = f"the validation changed files that the agent had not changed: {shown}{more}"
+    told = f"the validation changed files that the agent had not: {shown}{more}"
     return (Risk(code="validator_wrote", message=told),)
 
 
