@@ -52,7 +52,7 @@ def test_a_job_that_nobody_serves_says_so_until_somebody_does(
     job_id = send(machine, repo)
     row = row_of(machine, job_id)
     assert (row["state"], row["why"]) == ("queued", "no listener serves lane BUILD")
-    assert [host["state"] for host in machine.read_json("hosts")["hosts"]] == ["silent"]
+    assert [host["state"] for host in machine.read_json("hosts")["hosts"]] == ["never_seen"]
     with machine.listening("REVIEW"):
         row = row_of(machine, job_id)
         assert (row["state"], row["why"]) == ("queued", "no listener serves lane BUILD")
