@@ -172,6 +172,9 @@ class RunAgentResult(BaseModel):
         description="the bytes of each path shown with \\x escapes because it is not UTF-8",
     )
     risks: tuple[Risk, ...] = ()
+    notes: tuple[Risk, ...] = Field(
+        default=(), description="what is worth knowing and no reason for a review"
+    )
     validation: Validation = Validation()
     sandbox: SandboxReport = SandboxReport()
 

@@ -48,6 +48,7 @@ VERBS: Final[dict[str, Verb]] = {
     "worktrees": Verb(
         "worker.commands.worktrees:command", "Show and remove the worktrees that jobs left here."
     ),
+    "repo": Verb("worker.commands.repo:command", "Show, and trust, repositories set aside."),
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
     "service": Verb("worker.commands.service:command", "Keep a listener of this machine running."),

@@ -7,16 +7,18 @@ in a message: a URL may hold a password.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
+    StrictBool,
     StrictInt,
     StrictStr,
     ValidationError,
@@ -81,6 +83,23 @@ class SecretsSection(_Section):
     names: tuple[StrictStr, ...] = ()
 
 
+def _absolute(path: str) -> str:
+    """Return `path` with `~` filled in. A relative one would mean a folder of each process."""
+    full = os.path.expanduser(path)
+    if not os.path.isabs(full):
+        raise PydanticCustomError("relative_path", "Not an absolute path")
+    return full
+
+
+class WatchSection(_Section):
+    """`[watch]`: what is looked at around a job. `paths` adds to the defaults; `checkout` says what
+    a change in the main checkout is without a sandbox that makes it unwritable."""
+
+    paths: tuple[Annotated[StrictStr, AfterValidator(_absolute)], ...] = ()
+    defaults: StrictBool = True
+    checkout: Literal["risk", "note"] = "risk"
+
+
 def _known_detector(name: str) -> str:
     """Return `name`. One that we do not know would detect nothing, and nobody would notice."""
     if name not in DETECTOR_NAMES:
@@ -108,6 +127,7 @@ class ConfigFile(_Section):
     agents: dict[StrictStr, AgentSection] = Field(default_factory=dict)
     environment: EnvironmentSection = EnvironmentSection()
     secrets: SecretsSection = SecretsSection()
+    watch: WatchSection = WatchSection()
     validation: ValidationSection = ValidationSection()
     worktree: WorktreeSection = WorktreeSection()
     worktrees: WorktreesSection = WorktreesSection()

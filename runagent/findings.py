@@ -55,6 +55,7 @@ class Findings:
     tests_attempted: tuple[str, ...] = ()
     risks: list[Risk] = field(default_factory=list)
     refusal: FleetError | None = None
+    notes: list[Risk] = field(default_factory=list)
     redactor: Redactor = field(default_factory=Redactor)
 
     def add_risks(self, risks: Iterable[Risk]) -> None:
@@ -134,6 +135,7 @@ class Findings:
             sessionId=self.session_id,
             exitCode=self.agent.exit_code,
             risks=judgement.risks,
+            notes=tuple(self.notes),
             validation=self.validation,
             sandbox=self.sandbox,
             **_place(self.worktree),

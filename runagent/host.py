@@ -119,6 +119,7 @@ def _make_worktree(findings: Findings, ports: HostPorts) -> Worktree:
         runner=ports.runner,
         deadline_s=ports.git_timeout_s,
         trees=ports.trees,
+        trust=ports.trust,
     )
     findings.worktree = worktree
     findings.add_risks(worktree.notes)

@@ -18,9 +18,11 @@ from contracts.sandbox import Capability
 from runagent.agents import AgentPreset
 from runagent.governor import Governor
 from runagent.process import ProcessRunner
+from runagent.repo_trust import TRUST_ALL, RepoTrust
 from runagent.sandbox.none import NoSandbox
 from runagent.sandbox.protocol import Sandbox
 from runagent.tree_registry import NO_REGISTRY, TreeRegistry
+from runagent.watched import WatchList
 from runagent.worktree_options import WorktreeOptions
 from validation.redaction import Redactor
 
@@ -102,5 +104,7 @@ class HostPorts:
     git_timeout_s: float = GIT_TIMEOUT_S
     detectors: tuple[str, ...] = ()
     redactor: Redactor = field(default_factory=Redactor)  # knows this host's secrets
+    watch_list: WatchList | None = None  # None: nothing around the worktree is looked at
+    trust: RepoTrust = TRUST_ALL
     trees: TreeRegistry = NO_REGISTRY
     worktree: WorktreeOptions = field(default_factory=WorktreeOptions)

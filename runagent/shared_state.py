@@ -57,7 +57,7 @@ def read_shared_state(
         "config.worktree": os.path.join(common_dir, "config.worktree"),
         "the worktree's config.worktree": os.path.join(admin_dir, "config.worktree"),
     }
-    settings = {name: _settings(shadow, path, deadline) for name, path in files.items()}
+    settings = {name: read_settings(shadow, path, deadline) for name, path in files.items()}
     return SharedState(parts, settings)
 
 
@@ -121,7 +121,7 @@ def _fingerprints_below(common_dir: str, folder: str) -> dict[str, str]:
     return {f"{folder}/{name}": _fingerprint(os.path.join(path, name)) for name in names}
 
 
-def _settings(shadow: ShadowGit, path: str, deadline: Deadline) -> frozenset[bytes]:
+def read_settings(shadow: ShadowGit, path: str, deadline: Deadline) -> frozenset[bytes]:
     """Return the settings in one file. What git cannot read stands as one record of its own."""
     data = _read(path)
     if data == b"":

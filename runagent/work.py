@@ -19,14 +19,18 @@ from runagent.attempt import Launch, make_attempt
 from runagent.cancellation import REASON
 from runagent.evidence import EvidenceCollector
 from runagent.findings import Findings
+from runagent.ignore_rules import owner_excludes
 from runagent.launch import StagedPrompt, stage_prompt
 from runagent.ports import HostPorts
 from runagent.sandbox.protocol import Box
+from runagent.surroundings import Around, Surroundings
 from runagent.validation_run import never_started, plan_validation, run_plan
 from runagent.worktree import Worktree, stands_in_place
 from validation.checks import attempted_lines, plan_checks, validation_of
 from validation.verdict import goes_on_to_validation, may_retry
 
+SETTLE_S: Final = 1.0  # what others are in the middle of takes milliseconds: a ref, a removal
+_PLANTED_NAMED: Final = 5
 _REPLACED: Final = "the worktree is gone or was replaced by something else"
 
 
@@ -43,6 +47,7 @@ def work(
         git=box.git,
     )
     collector.start()
+    around = _look_around(worktree, box, ports)
     with (
         _keeping_the_first_attempt(findings),
         stage_prompt(findings.order.request.task, ports.runtime_dir) as prompt,
@@ -61,6 +66,50 @@ def work(
         findings.evidence = collector.after_validation()
         findings.add_risks(findings.evidence.risks)
     findings.add_risks(box.bring_home())
+    if around is not None:
+        _tell_around(findings, around.after_job(), worktree, ports)
+
+
+def _look_around(worktree: Worktree, box: Box, ports: HostPorts) -> Surroundings | None:
+    """Look at what lies around the worktree, where the host asks for it."""
+    if ports.watch_list is None:
+        return None
+    around = Surroundings(
+        worktree,
+        runner=ports.runner,
+        git=box.git,
+        enforces=ports.sandbox.enforces,
+        watch_list=ports.watch_list,
+        excludes=owner_excludes(worktree.repo, ports.environment),
+        deadline_s=ports.git_timeout_s,
+        pause=lambda: ports.clock.wait(ports.cancelled, SETTLE_S),
+    )
+    around.start()
+    return around
+
+
+def _tell_around(findings: Findings, around: Around, worktree: Worktree, ports: HostPorts) -> None:
+    """Record what changed around the worktree, and set a repository with planted programs aside."""
+    findings.add_risks(around.risks)
+    findings.notes.extend(around.notes)
+    if not around.planted:
+        return
+    named = ", ".join(around.planted[:_PLANTED_NAMED])
+    message = (
+        f"the repository is set aside, no further job is started on it: {named} appeared during "
+        f"this one and git would run it (fleet-dispatch repo trust {worktree.repo} on the host)"
+    )
+    findings.add_risks([Risk(code="repo_quarantined", message=message)])
+    try:
+        ports.trust.quarantine(
+            worktree.common_dir,
+            repo=worktree.repo,
+            job_id=worktree.job_id,
+            why=around.planted,
+        )
+    except FleetError as error:
+        message = f"the repository could not be set aside: {error.message}"
+        findings.add_risks([Risk(code=error.kind, message=message)])
 
 
 def _make_attempts(

@@ -23,6 +23,7 @@ from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.process import ProcessRunner
 from runagent.repo_lock import hold_repo_lock
+from runagent.repo_trust import TRUST_ALL, RepoTrust
 from runagent.repository import admit_repository, choose_base
 from runagent.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
 from runagent.tree_registry import NO_REGISTRY, PlannedTree, TreeRegistry, identity_of
@@ -67,12 +68,13 @@ def prepare_worktree(
     runner: ProcessRunner,
     deadline_s: float,
     trees: TreeRegistry = NO_REGISTRY,
+    trust: RepoTrust = TRUST_ALL,
 ) -> Worktree:
     """Make the worktree of a job in the repository at `repo` and return it, filled and locked.
 
     `branch` None means the repository's default (see `choose_base`). `shadow_dir` must not exist,
     its parent must, on a private place outside the agent's reach. `deadline_s` bounds all of it.
-    `trees` is told before anything is made.
+    `trees` is told before anything is made, `trust` is asked before that.
 
     Raises RepositoryRefused (its code says why), CouldNotCheck or Unavailable; whatever is raised,
     nothing is left of the attempt.
@@ -83,6 +85,7 @@ def prepare_worktree(
             f"{shadow_dir} exists already", code="worktree_exists", remedy="send the job anew"
         )
     repository = admit_repository(repo)
+    trust.check(repository.common_dir)
     base = choose_base(repository, branch)
     folder = naming.agents_folder(repository.main)
     draft = Worktree(

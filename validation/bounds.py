@@ -34,6 +34,7 @@ _SHARES: Final = {
     "validation.commands": 48 * 1024,
     "risks": 48 * 1024,
     "known_risks": 48 * 1024,
+    "notes": 16 * 1024,
 }
 _SUMMARY_MAX_BYTES: Final = 32 * 1024
 _TEXT_MAX_CHARS: Final = 1_000
@@ -64,6 +65,7 @@ def bounded(result: RunAgentResult) -> RunAgentResult:
         ),
         "tests_attempted": cutter.fit("tests_attempted", result.tests_attempted, _line),
         "validation": _validation(result.validation, cutter),
+        "notes": cutter.fit("notes", result.notes, _risk),
         "changed_files_total": max(result.changed_files_total, len(result.changed_files)),
     }
     for name in _PATH_LISTS:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from contracts.run_agent import RunAgentResult
+from contracts.run_agent import Risk, RunAgentResult
 from validation.inert import inert
 
 MARK: Final = "[redacted]"
@@ -153,25 +153,28 @@ def secret_values(environment: Mapping[str, str], names: Iterable[str] = ()) -> 
 
 
 def redacted_result(result: RunAgentResult, redactor: Redactor) -> RunAgentResult:
-    """Return `result` with the secrets in its words blanked, and its risks inert: they name files.
-    Lists of paths stay exact: they are evidence."""
+    """Return `result` with the secrets in its words blanked, and its risks and notes inert: they
+    name files. Lists of paths stay exact: they are evidence."""
 
     def told(message: str) -> str:
         return inert(redactor.redact(message))
+
+    def risk_told(risk: Risk) -> Risk:
+        return risk.model_copy(update={"message": told(risk.message)})
 
     validation = result.validation
     commands = tuple(
         command.model_copy(update={"command": redactor.redact(command.command)})
         for command in validation.commands
     )
-    risks = tuple(risk.model_copy(update={"message": told(risk.message)}) for risk in result.risks)
     return result.model_copy(
         update={
             "summary": redactor.redact(result.summary),
             "sessionId": redactor.redact(result.sessionId),
             "tests_attempted": tuple(map(redactor.redact, result.tests_attempted)),
             "known_risks": tuple(map(told, result.known_risks)),
-            "risks": risks,
+            "risks": tuple(map(risk_told, result.risks)),
+            "notes": tuple(map(risk_told, result.notes)),
             "validation": validation.model_copy(update={"commands": commands}),
         }
     )

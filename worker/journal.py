@@ -31,6 +31,7 @@ from worker.journal_store import JournalFile
 from worker.journal_trees import JournalTrees
 from worker.leases import Leases
 from worker.owners import is_alive, this_process
+from worker.repo_trust import JournalRepoTrust
 from worker.witness import Witness
 
 _WHY_MAX_CHARS: Final = 500
@@ -63,6 +64,7 @@ class Journal:
         self._file = JournalFile(Path(path))
         self.leases = Leases(self._file, clock)
         self.trees = JournalTrees(self._file, clock, self.leases)
+        self.repositories = JournalRepoTrust(self._file, clock)
         if self._witness is not None:
             self._check_witness(self._witness)
 

@@ -49,6 +49,8 @@ def host_ports(
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
         redactor=host_redactor(settings, environment),
+        watch_list=settings.watch_list,
+        trust=journal.repositories,
         trees=journal.trees,
         worktree=settings.worktree,
     )

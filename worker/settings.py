@@ -21,10 +21,12 @@ from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
 from runagent.agents import AGENTS, AgentPreset
 from runagent.environment import is_never
+from runagent.watched import WatchList
 from runagent.worktree_options import WorktreeOptions
 from validation.policy import HostPolicy, parse_policy
 from validation.redaction import Redactor, secret_values
 from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at
+from worker.watch_defaults import watch_list_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class HostSettings:
     presets: Mapping[AgentName, AgentPreset]
     allowed_variables: tuple[str, ...]  # more names that agents inherit
     secret_names: tuple[str, ...]  # more names whose values are blanked
+    watch_list: WatchList
     validation_timeout_s: int
     detectors: tuple[str, ...]
     worktree_timeout_s: int
@@ -93,6 +96,7 @@ def host_settings(settings: Settings) -> HostSettings:
         presets=_presets(settings),
         allowed_variables=settings.environment.allow,
         secret_names=settings.secrets.names,
+        watch_list=watch_list_of(settings),
         validation_timeout_s=settings.validation.timeout_s,
         detectors=settings.validation.detectors,
         worktree_timeout_s=settings.worktree.timeout_s,

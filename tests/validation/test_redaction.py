@@ -152,6 +152,7 @@ def test_the_words_of_a_result_are_blanked_and_its_paths_stay_exact() -> None:
         worktreePath="/t",
         sessionId=VALUE,
         risks=(Risk(code="x", message=f"risk {VALUE}"),),
+        notes=(Risk(code="x", message=f"note {VALUE}"),),
         validation=Validation(
             commands=(ValidationCommand(command=f"curl {VALUE}", state=CommandState.PASSED),)
         ),
@@ -159,5 +160,5 @@ def test_the_words_of_a_result_are_blanked_and_its_paths_stay_exact() -> None:
     shown = redacted_result(result, REDACTOR)
     assert shown.changed_files == (f"{VALUE}.txt",)
     assert VALUE not in shown.model_copy(update={"changed_files": ()}).to_json()
-    assert shown.to_json().count(MARK) == 6
+    assert shown.to_json().count(MARK) == 7
     assert shown.known_risks == (f"risk {MARK}\ufffd",)

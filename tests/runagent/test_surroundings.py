@@ -1,0 +1,458 @@
+"""What changed around a job's worktree, and what an owner's own work explains."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from contracts.sandbox import Capability
+from runagent import main_checkout
+from runagent.ignore_rules import owner_excludes
+from runagent.process import system_runner
+from runagent.sandbox.protocol import GitPlace
+from runagent.surroundings import Around, Surroundings
+from runagent.watched import WatchList, read_watched, tell_changed
+from runagent.worktree import Worktree
+from tests.support.repositories import git, make_repository, prepare
+
+BOX = frozenset({Capability.WRITES, Capability.GIT, Capability.AGENT_SETTINGS})
+
+
+@dataclass
+class Scene:
+    """A repository with a job's worktree, a second worktree, an origin, and a home to watch."""
+
+    folder: Path
+    repo: Path
+    worktree: Worktree
+    other: Path
+    home: Path
+
+    @property
+    def tree(self) -> Path:
+        return Path(self.worktree.path)
+
+    def commit(self, where: Path, name: str = "work.txt") -> str:
+        (where / name).parent.mkdir(parents=True, exist_ok=True)
+        (where / name).write_text(f"by {where.name}\n")
+        git(where, "add", "-A")
+        git(where, "commit", "-q", "-m", name)
+        return git(where, "rev-parse", "HEAD")
+
+    def look(
+        self,
+        meanwhile: Callable[[], object],
+        *,
+        enforces: frozenset[Capability] = frozenset(),
+        noted: bool = False,
+        again: Callable[[], object] = lambda: None,
+    ) -> Around:
+        around = Surroundings(
+            self.worktree,
+            runner=system_runner(),
+            git=GitPlace(self.worktree.admin_dir, self.worktree.common_dir),
+            enforces=enforces,
+            watch_list=WatchList((str(self.home / ".bashrc"), str(self.home / ".ssh")), noted),
+            excludes=(str(self.home / "ignore"),),
+            deadline_s=60.0,
+            pause=again,
+        )
+        around.start()
+        meanwhile()
+        return around.after_job()
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    files = {"a.txt": "a\n", "src/b.py": "b\n", ".gitignore": "out/\n*.log\n"}
+    repo = make_repository(tmp_path / "repo", files)
+    git(tmp_path, "init", "-q", "--bare", "origin.git")
+    git(repo, "remote", "add", "origin", str(tmp_path / "origin.git"))
+    git(repo, "push", "-q", "origin", "master")
+    git(repo, "fetch", "-q", "origin")
+    git(repo, "branch", "kept")
+    git(repo, "tag", "v1")
+    git(repo, "worktree", "add", "-q", "-b", "wt/other/T-9", str(tmp_path / "other"))
+    home = tmp_path / "home-of-owner"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".bashrc").write_text("alias ll='ls -l'\n")
+    (home / ".ssh" / "config").write_text("Host *\n")
+    return Scene(tmp_path, repo, prepare(repo, tmp_path / "state"), tmp_path / "other", home)
+
+
+def codes(around: Around) -> set[str]:
+    return {risk.code for risk in around.risks}
+
+
+def test_a_job_that_keeps_to_its_worktree_changed_nothing_around_it(scene: Scene) -> None:
+    def work() -> None:
+        scene.commit(scene.tree)
+        git(scene.tree, "commit", "-q", "--amend", "-m", "again")
+        git(scene.tree, "branch", "kept-by-agent")
+        (scene.tree / "loose.txt").write_text("x")
+
+    assert scene.look(work) == Around()
+
+
+def test_what_an_owner_does_with_git_meanwhile_is_nobodys_drift(scene: Scene) -> None:
+    def work() -> None:
+        scene.commit(scene.tree)
+        scene.commit(scene.repo, "owner.txt")
+        scene.commit(scene.repo, "a.txt")
+        git(scene.repo, "commit", "-q", "--amend", "-m", "better words")
+        git(scene.repo, "push", "-q", "-u", "origin", "master", "--force")
+        git(scene.repo, "branch", "new-one")
+        git(scene.repo, "tag", "v2")
+        git(scene.repo, "branch", "-f", "kept", "master")
+        git(scene.repo, "checkout", "-q", "-b", "feature")
+        scene.commit(scene.repo, "feature.txt")
+        git(scene.repo, "checkout", "-q", "master")
+        git(scene.repo, "merge", "-q", "--no-edit", "feature")
+        git(scene.repo, "fetch", "-q", "--prune", "origin")
+        git(scene.repo, "config", "user.email", "ada@example.org")
+        never = ("gc.reflogExpire=never", "gc.reflogExpireUnreachable=never")  # we live in 2024
+        git(scene.repo, *(word for name in never for word in ("-c", name)), "gc", "-q")
+        (scene.repo / "out").mkdir()
+        (scene.repo / "out" / "made.o").write_text("x")
+        (scene.repo / "run.log").write_text("x")
+
+    around = scene.look(work)
+    assert around.risks == ()
+    assert around.planted == ()
+    assert {note.code for note in around.notes} == {"checkout_moved"}
+
+
+def test_a_rebase_and_a_reset_of_the_owner_are_the_owners(scene: Scene) -> None:
+    git(scene.repo, "checkout", "-q", "-b", "topic")
+    scene.commit(scene.repo, "topic.txt")
+    git(scene.repo, "checkout", "-q", "master")
+
+    def work() -> None:
+        scene.commit(scene.repo, "more.txt")
+        git(scene.repo, "checkout", "-q", "topic")
+        git(scene.repo, "rebase", "-q", "master")
+        git(scene.repo, "checkout", "-q", "master")
+        git(scene.repo, "reset", "-q", "--hard", "HEAD~1")
+
+    assert scene.look(work).risks == ()
+
+
+def test_other_jobs_commit_come_and_go_meanwhile(scene: Scene) -> None:
+    def work() -> None:
+        scene.commit(scene.other)
+        git(scene.other, "commit", "-q", "--amend", "-m", "again")
+        git(scene.repo, "worktree", "add", "-q", "-b", "wt/third/T-1", str(scene.folder / "third"))
+        scene.commit(scene.folder / "third")
+        git(scene.repo, "worktree", "remove", "--force", str(scene.folder / "third"))
+        git(scene.repo, "branch", "-D", "wt/third/T-1")
+        git(scene.repo, "worktree", "remove", "--force", str(scene.other))
+        git(scene.repo, "branch", "-D", "wt/other/T-9")
+
+    assert scene.look(work) == Around()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("update-ref", "refs/heads/master", "{older}"), "refs/heads/master"),
+        (("update-ref", "refs/heads/master", "{foreign}"), "refs/heads/master"),
+        (("branch", "-f", "kept", "{older}"), "refs/heads/kept"),
+        (("branch", "-D", "kept"), "refs/heads/kept is gone"),
+        (("tag", "-d", "v1"), "refs/tags/v1 is gone"),
+        (("tag", "-f", "v1", "{foreign}"), "refs/tags/v1 was moved"),
+        (("update-ref", "refs/remotes/origin/master", "{own}"), "refs/remotes/origin/master"),
+        (("update-ref", "refs/heads/wt/other/T-9", "{own}"), "refs/heads/wt/other/T-9"),
+        (("stash", "clear"), "1 stash entry is gone"),
+    ],
+)
+def test_a_ref_that_no_owner_moved_is_told(
+    scene: Scene, words: tuple[str, ...], named: str
+) -> None:
+    older = git(scene.repo, "rev-parse", "master")
+    scene.commit(scene.repo, "newer.txt")
+    git(scene.repo, "branch", "-f", "kept", "master")
+    (scene.repo / "a.txt").write_text("stashed\n")
+    git(scene.repo, "stash", "-q")
+
+    def work() -> None:
+        own = scene.commit(scene.tree)
+        tree = git(scene.tree, "rev-parse", "HEAD^{tree}")
+        foreign = git(scene.tree, "commit-tree", "-m", "foreign", "-p", "master", tree)
+        known = {"own": own, "older": older, "foreign": foreign}
+        git(scene.tree, *(word.format(**known) for word in words))
+
+    around = scene.look(work)
+    assert codes(around) == {"ref_moved"}
+    assert named in around.risks[0].message
+    assert "changed during the job" in around.risks[0].message
+
+
+def test_a_head_of_the_main_checkout_that_nobody_switched_is_told(scene: Scene) -> None:
+    head = scene.repo / ".git" / "HEAD"
+    around = scene.look(lambda: head.write_text("ref: refs/heads/kept\n"))
+    assert codes(around) == {"ref_moved"}
+    assert "HEAD of the main checkout was led to ref: refs/heads/kept" in around.risks[0].message
+
+
+def test_a_stash_that_is_taken_and_given_back_is_no_loss(scene: Scene) -> None:
+    (scene.repo / "a.txt").write_text("stashed\n")
+    git(scene.repo, "stash", "-q")
+
+    def work() -> None:
+        (scene.tree / "a.txt").write_text("mine\n")
+        git(scene.tree, "stash", "-q")
+        git(scene.tree, "stash", "pop", "-q")
+
+    assert scene.look(work) == Around()
+
+
+@pytest.mark.parametrize("file", ["gitdir", "commondir", "pointer", "gone", "settings"])
+def test_the_git_files_of_another_worktree_are_told_when_they_change(
+    scene: Scene, file: str
+) -> None:
+    admin = scene.repo / ".git" / "worktrees" / "other"
+
+    def work() -> None:
+        if file == "pointer":
+            (scene.other / ".git").write_text("gitdir: /elsewhere\n")
+        elif file == "gone":
+            admin.rename(scene.folder / "taken")
+        elif file == "settings":
+            (admin / "config.worktree").write_text("[core]\n\tfsmonitor = /evil\n")
+        else:
+            (admin / file).write_text("/elsewhere/.git\n")
+
+    around = scene.look(work)
+    assert codes(around) == {"sibling_changed"}
+    assert str(scene.other) in around.risks[0].message
+
+
+def test_files_of_the_main_checkout_are_told_without_being_read(scene: Scene) -> None:
+    unreadable = scene.repo / "unreadable.txt"
+    unreadable.write_text("secret")
+    unreadable.chmod(0)
+
+    def work() -> None:
+        (scene.repo / "src" / "b.py").write_text("planted\n")
+        (scene.repo / "new.txt").write_text("planted\n")
+        os.mkfifo(scene.repo / "pipe")
+        (scene.repo / "odd\x1b[2J").write_bytes(b"")
+
+    around = scene.look(work)
+    assert codes(around) == {"checkout_changed"}
+    assert all(name in around.risks[0].message for name in ("src/b.py", "new.txt", "pipe"))
+
+
+def test_a_file_whose_time_was_put_back_is_told(scene: Scene) -> None:
+    path = scene.repo / "a.txt"
+    found = path.stat()
+
+    def work() -> None:
+        path.write_text("b\n")
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    assert codes(scene.look(work)) == {"checkout_changed"}
+
+
+def test_rules_that_the_agent_adds_hide_nothing(scene: Scene) -> None:
+    def work() -> None:
+        for place in (scene.tree, scene.repo):
+            (place / ".gitignore").write_text("*\n")
+        (scene.repo / ".git" / "info").mkdir(exist_ok=True)
+        (scene.repo / ".git" / "info" / "exclude").write_text("*\n")
+        (scene.repo / "new.txt").write_text("planted\n")
+
+    assert "new.txt" in scene.look(work).risks[0].message
+
+
+def test_what_the_owner_ignores_for_all_repositories_is_skipped(scene: Scene) -> None:
+    (scene.home / "ignore").write_text(".idea/\n")
+    git_info = scene.repo / ".git" / "info"
+    git_info.mkdir(exist_ok=True)
+    (git_info / "exclude").write_text("mine/\n")
+
+    def work() -> None:
+        for name in (".idea", "mine"):
+            (scene.repo / name).mkdir()
+            (scene.repo / name / "state.xml").write_text("x")
+
+    assert scene.look(work) == Around()
+
+
+def test_an_owner_who_edits_during_jobs_may_have_it_noted_only(scene: Scene) -> None:
+    around = scene.look(lambda: (scene.repo / "a.txt").write_text("mine\n"), noted=True)
+    assert around.risks == ()
+    assert {note.code for note in around.notes} == {"checkout_changed"}
+
+
+def test_watched_files_are_told_and_host_keys_that_ssh_met_are_not(scene: Scene) -> None:
+    def work() -> None:
+        (scene.home / ".bashrc").write_text("evil\n")
+        (scene.home / ".ssh" / "authorized_keys").write_text("ssh-ed25519 AAAA\n")
+        (scene.home / ".ssh" / "known_hosts").write_text("x\n")
+
+    around = scene.look(work)
+    assert codes(around) == {"outside_changed"}
+    assert ".bashrc" in around.risks[0].message
+    assert "authorized_keys" in around.risks[0].message
+    assert "known_hosts" not in around.risks[0].message
+
+
+def test_what_the_box_made_unwritable_is_a_note(scene: Scene) -> None:
+    def work() -> None:
+        (scene.home / ".bashrc").write_text("owner\n")
+        (scene.repo / "a.txt").write_text("owner\n")
+        git(scene.repo, "tag", "-d", "v1")
+        git(scene.repo, "config", "core.hooksPath", "/owners")
+
+    around = scene.look(work, enforces=BOX)
+    assert around.risks == ()
+    assert around.planted == ()
+    told = {note.code for note in around.notes}
+    assert told == {"outside_changed", "checkout_changed", "ref_moved", "tampered"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "planted"),
+    [
+        ("core.hooksPath", "/evil", True),
+        ("core.fsmonitor", "/evil", True),
+        ("core.fsmonitor", "false", False),
+        ("filter.x.process", "/evil", True),
+        ("include.path", "/evil", True),
+        ("includeIf.gitdir:/x.path", "/evil", True),
+        ("diff.x.textconv", "/evil", True),
+        ("diff.external", "/evil", True),
+        ("core.sshCommand", "/evil", True),
+        ("alias.st", "!/evil", True),
+        ("alias.st", "status -sb", False),
+        ("credential.helper", "/evil", True),
+        ("submodule.x.update", "!evil", True),
+        ("submodule.x.url", "https://example.org", False),
+        ("branch.master.remote", "origin", False),
+        ("remote.origin.url", "https://example.org", False),
+        ("core.autocrlf", "true", False),
+    ],
+)
+def test_only_settings_that_start_a_program_are_planted(
+    scene: Scene, key: str, value: str, planted: bool
+) -> None:
+    around = scene.look(lambda: git(scene.tree, "config", key, value))
+    assert bool(around.planted) == planted
+    if planted:
+        assert around.planted[0].lower() == f"config: {key}".lower()
+
+
+def test_new_and_changed_hooks_are_planted_and_samples_are_not(scene: Scene) -> None:
+    hooks = scene.repo / ".git" / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "pre-push").write_text("#!/bin/sh\n")
+    (hooks / "post-merge").write_text("#!/bin/sh\n")
+
+    def work() -> None:
+        (hooks / "pre-push").write_text("#!/bin/sh\nevil\n")
+        (hooks / "post-checkout").write_text("#!/bin/sh\nevil\n")
+        (hooks / "update.sample").write_text("#!/bin/sh\n")
+        (hooks / "post-merge").unlink()
+
+    assert scene.look(work).planted == ("hooks/post-checkout", "hooks/pre-push")
+
+
+def test_a_config_that_cannot_be_read_any_more_is_planted(scene: Scene) -> None:
+    planted = scene.look(lambda: (scene.repo / ".git" / "config").write_text("[core\n")).planted
+    assert len(planted) == 1
+    assert planted[0].startswith("config: (unreadable)")
+
+
+def test_what_others_were_in_the_middle_of_is_looked_at_once_more(scene: Scene) -> None:
+    tag = git(scene.repo, "rev-parse", "v1")
+    around = scene.look(
+        lambda: git(scene.repo, "tag", "-d", "v1"), again=lambda: git(scene.repo, "tag", "v1", tag)
+    )
+    assert around == Around()
+
+
+def test_a_checkout_whose_rules_cannot_be_read_is_noted(scene: Scene) -> None:
+    Path(scene.worktree.shadow_dir, "rules").mkdir()
+    around = scene.look(lambda: (scene.repo / "a.txt").write_text("x\n"))
+    assert around.risks == ()
+    assert {note.code for note in around.notes} == {"checkout_partly_seen"}
+
+
+def test_a_look_without_a_start_says_nothing(scene: Scene) -> None:
+    around = Surroundings(
+        scene.worktree,
+        runner=system_runner(),
+        git=GitPlace(scene.worktree.admin_dir, scene.worktree.common_dir),
+        enforces=frozenset(),
+        watch_list=WatchList(),
+        excludes=(),
+        deadline_s=60.0,
+        pause=lambda: None,
+    )
+    assert around.after_job() == Around()
+
+
+def test_the_ignore_file_of_the_owner_is_found_by_gits_own_rules(scene: Scene) -> None:
+    assert owner_excludes(str(scene.repo), {"HOME": "/h"}) == ("/h/.config/git/ignore",)
+    assert owner_excludes(str(scene.repo), {"XDG_CONFIG_HOME": "/x"}) == ("/x/git/ignore",)
+    assert owner_excludes(str(scene.repo), {}) == ()
+    git(scene.repo, "config", "core.excludesFile", "/my/ignore")
+    assert owner_excludes(str(scene.repo), {"HOME": "/h"}) == ("/my/ignore",)
+
+
+def test_without_logs_a_branch_may_only_go_forward(scene: Scene) -> None:
+    git(scene.repo, "config", "core.logAllRefUpdates", "false")
+    shutil.rmtree(scene.repo / ".git" / "logs")
+    older = git(scene.repo, "rev-parse", "master")
+    newer = scene.commit(scene.repo, "one.txt")
+    assert scene.look(lambda: scene.commit(scene.repo, "two.txt")).risks[0].code != "ref_moved"
+    assert codes(scene.look(lambda: git(scene.tree, "update-ref", "refs/heads/master", older))) == {
+        "ref_moved"
+    }
+    assert newer
+
+
+def test_a_log_that_is_no_plain_file_is_no_log(scene: Scene) -> None:
+    log = scene.repo / ".git" / "logs" / "HEAD"
+    log.unlink()
+    os.mkfifo(log)
+    assert scene.look(lambda: scene.commit(scene.tree)) == Around()
+
+
+def test_a_walk_has_a_bound_and_says_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main_checkout, "ENTRIES_MAX", 1)
+    around = scene.look(lambda: (scene.repo / "src" / "new.txt").write_text("x"))
+    assert around.risks == ()
+    assert {note.code for note in around.notes} == {"checkout_partly_seen"}
+
+
+def test_the_watch_is_bounded_and_survives_whatever_stands_there(scene: Scene) -> None:
+    home = scene.home
+    (home / "deep" / "er" / "and" / "deeper").mkdir(parents=True)
+    (home / "deep" / "er" / "and" / "deeper" / "unseen").write_text("x")
+    (home / "deep" / "loop").symlink_to(home / "deep")
+    (home / "deep" / "nowhere").symlink_to("/nonexistent/nothing")
+    os.mkfifo(home / "deep" / "pipe")
+    with (home / "deep" / "huge").open("wb") as file:
+        file.truncate(5 * 1024**3)
+    (home / "many").mkdir()
+    for number in range(2_100):
+        (home / "many" / str(number)).touch()
+    paths = ("relative", str(home / "gone"), str(home / "deep"), str(home / "many"))
+    found = read_watched(paths)
+    assert len(found) == 2_000
+    assert not any("unseen" in path for path in found)
+    assert found[str(home / "deep" / "nowhere")].startswith("unreadable")
+    linked = home / ".bashrc"
+    target = home / "dotfiles"
+    linked.rename(target)
+    linked.symlink_to(target)
+    before = read_watched((str(linked),))
+    target.write_text("evil\n")
+    assert tell_changed(before, read_watched((str(linked),))) == [str(linked)]
