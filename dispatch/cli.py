@@ -52,11 +52,13 @@ VERBS: Final[dict[str, Verb]] = {
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
     "service": Verb("worker.commands.service:command", "Keep a listener of this machine running."),
-    "doctor": Verb("dispatch.commands.doctor:command", "Check this installation."),
+    "doctor": Verb("worker.commands.doctor:command", "Check this installation."),
 }
 
-# Asked for by `init` and `doctor`: which agents are on PATH, with their versions.
+# Asked for by `init`: which agents are on PATH, with their versions.
 AGENT_FINDER: Final = "worker.agent_finder:find_agents"
+# Asked for by `config show`: how each agent is started, defaults included.
+AGENT_PRESETS: Final = "worker.agent_finder:agent_presets"
 
 
 def load_named(target: str) -> Any:

@@ -1,4 +1,4 @@
-"""Which agents this machine has, asked once: for `init` and `doctor`."""
+"""Which agents this machine has, and how each is started: for `init` and `config show`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from pathlib import Path
 from runagent.process import system_runner
 from worker.probes import Probes
 from worker.settings import load_host_settings, process_environment
+
+
+def agent_presets() -> dict[str, dict[str, list[str]]]:
+    """Return agent -> {"command", "flags"} as a run here would start it, defaults included."""
+    presets = load_host_settings().presets
+    return {
+        name.value: {"command": list(preset.command), "flags": list(preset.flags)}
+        for name, preset in presets.items()
+    }
 
 
 def find_agents() -> dict[str, str]:

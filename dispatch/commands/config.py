@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dispatch.broker_url import masked_url
+from dispatch.commands.agents import agent_presets
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
 from dispatch.settings import Settings, load_settings
@@ -43,9 +44,9 @@ def shown_settings(settings: Settings) -> list[dict[str, Any]]:
     ]
     values = settings.model_dump(mode="json", exclude={"places", "sources"})
     values["fleet"]["redis_url"] = masked_url(settings.redis_url)
-    agents = values.pop("agents")
+    values.pop("agents")  # what is written there, over what each agent has by itself
     rows.append(_row(settings, "repo_paths", values.pop("repo_paths")))
-    for name, agent in agents.items():
+    for name, agent in agent_presets().items():
         rows += [_row(settings, f"agents.{name}.{key}", value) for key, value in agent.items()]
     for section, content in values.items():
         rows += [_row(settings, f"{section}.{key}", value) for key, value in content.items()]

@@ -272,6 +272,19 @@ def test_keys_without_init_say_what_to_do(say: Say, alice: dict[str, str]) -> No
         assert "fleet-dispatch init" in said.err
 
 
+def test_config_shows_how_each_agent_is_started_and_who_says_so(say: Say, own_home: Path) -> None:
+    home = own_home / "fleet"
+    home.mkdir(mode=0o700)
+    (home / "config.toml").write_text('[agents.codex]\ncommand = ["my-codex"]\n')
+    said = say("config", "show", "--json", environ={"FLEET_DISPATCH_HOME": str(home)})
+    rows = {row["key"]: row for row in json.loads(said.out)["settings"]}
+    assert rows["agents.codex.command"]["value"] == ["my-codex"]
+    assert rows["agents.codex.command"]["source"].startswith("file ")
+    assert rows["agents.codex.flags"]["value"], "what it is started with, though nobody set it"
+    assert rows["agents.codex.flags"]["source"] == "default"
+    assert {"agents.claude.command", "agents.gemini.command", "agents.grok.flags"} <= set(rows)
+
+
 def test_config_show_names_each_source_and_masks_passwords(say: Say, alice: dict[str, str]) -> None:
     assert say("init", environ=alice).code == 0
     config = Path(alice["FLEET_DISPATCH_HOME"], "config.toml")
