@@ -54,6 +54,8 @@ class RiskCode(StrEnum):
     EVIDENCE_INCOMPLETE = "evidence_incomplete"
     EVIDENCE_MISSING = "evidence_missing"
     COULD_NOT_LOOK = "could_not_look"
+    COMMITS_NOT_TAKEN = "commits_not_taken"
+    BRANCHES_LEFT_BEHIND = "branches_left_behind"
     # What the worktree lacked from the start.
     SUBMODULES_EMPTY = "submodules_empty"
     LFS_POINTERS = "lfs_pointers"
@@ -103,6 +105,7 @@ class RiskCode(StrEnum):
     FOLDER_IS_LINK = "folder_is_link"
     PARENT_UNWRITABLE = "parent_unwritable"
     REPO_UNWRITABLE = "repo_unwritable"
+    REPO_MASKED = "repo_masked"
     NO_SPACE = "no_space"
     DISK_FLOOR = "disk_floor"
     DISK_FULL = "disk_full"

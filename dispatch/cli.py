@@ -49,6 +49,7 @@ VERBS: Final[dict[str, Verb]] = {
         "worker.commands.worktrees:command", "Show and remove the worktrees that jobs left here."
     ),
     "repo": Verb("worker.commands.repo:command", "Show, and trust, repositories set aside."),
+    "sandbox": Verb("worker.commands.sandbox:command", "Try what confines agents on this host."),
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),
     "service": Verb("worker.commands.service:command", "Keep a listener of this machine running."),

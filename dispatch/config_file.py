@@ -117,6 +117,16 @@ class ValidationSection(_Section):
     detectors: tuple[Annotated[StrictStr, AfterValidator(_known_detector)], ...] = ()
 
 
+class SandboxSection(_Section):
+    """`[sandbox]`: what confines agents and validators, and the tool caches left open to them.
+
+    `caches` are paths, relative ones below the home; None: the usual ones that are there.
+    """
+
+    mode: Literal["auto", "bwrap", "landlock", "seatbelt", "none"] = "none"
+    caches: tuple[StrictStr, ...] | None = None
+
+
 class ConfigFile(_Section):
     """All of config.toml. Every field has a default, so an absent file is an empty one."""
 
@@ -130,6 +140,7 @@ class ConfigFile(_Section):
     watch: WatchSection = WatchSection()
     validation: ValidationSection = ValidationSection()
     worktree: WorktreeSection = WorktreeSection()
+    sandbox: SandboxSection = SandboxSection()
     worktrees: WorktreesSection = WorktreesSection()
 
 

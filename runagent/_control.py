@@ -15,7 +15,7 @@ from typing import Any
 
 from runagent._orphans import MARKER_NAME
 from runagent._pipes import widen
-from runagent.process import ProcessSpec, StdinMode
+from runagent.process import EndState, ProcessSpec, StdinMode
 from runagent.warden import STOP_BYTE
 
 START_S = 30.0  # a warden starts in ~20 ms; a machine under heavy load or a hung disk takes longer
@@ -30,8 +30,12 @@ class Control:
 
     def send_order(self, spec: ProcessSpec, program: str, marker: str, timeout_s: float) -> None:
         """Send what to start. Raises OSError when the warden is gone."""
-        fields = [f"{timeout_s:.6f}", f"{max(0.0, spec.grace_s):.6f}", spec.cwd, program]
-        fields += [str(len(spec.argv)), *spec.argv]
+        walls = spec.walls
+        writable, uses_landlock = walls.writable or (), walls.writable is not None
+        fields = [f"{timeout_s:.6f}", f"{max(0.0, spec.grace_s):.6f}"]
+        fields += [str(int(walls.spares_leader)), str(int(uses_landlock))]
+        fields += [str(len(writable)), *writable, str(len(walls.readable)), *walls.readable]
+        fields += [spec.cwd, program, str(len(spec.argv)), *spec.argv]
         fields += [f"{name}={value}" for name, value in spec.env.items()]
         fields += [f"{MARKER_NAME}={marker}"]
         body = b"\0".join(os.fsencode(field) for field in fields)
@@ -111,3 +115,18 @@ def shell_code(report: dict[str, Any]) -> int | None:
     if report["signal"] is not None:
         return 128 + int(report["signal"])
     return None if report["exit"] is None else int(report["exit"])
+
+
+def explain_end(
+    report: dict[str, Any], timeout_s: float, reason: str | None
+) -> tuple[EndState, str]:
+    """Return how a run ended by its warden's report; `reason` is that of our own stop."""
+    left = f"; {report['left']} processes could not be ended" if report["left"] else ""
+    cause = report["cause"]
+    if cause == "exit":
+        return EndState.EXITED, left.removeprefix("; ")
+    if cause == "deadline":
+        return EndState.TIMED_OUT, f"ended after its {timeout_s:g} s" + left
+    if cause == "stop":
+        return EndState.ABORTED, (reason or "aborted") + left
+    return EndState.ABORTED, "the watching process was told by a signal to stop" + left

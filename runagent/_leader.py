@@ -27,15 +27,24 @@ class Order:
     """What to start: decoded from NUL-separated fields, which no argument can contain."""
 
     def __init__(self, fields: list[bytes]) -> None:
-        """Read timeout, grace, cwd, program, the number of arguments, arguments, environment."""
+        """Read timeout, grace, the walls, cwd, program, then arguments behind their number, then
+        the environment. The walls: is the leader spared, is Landlock used, and behind the number
+        of each the paths that may be written and read."""
         self.timeout_s = float(fields[0])
         self.grace_s = float(fields[1])
-        self.cwd = fields[2]
-        self.program = fields[3]
-        count = int(fields[4])
-        self.argv = fields[5 : 5 + count]
-        pairs = (entry.partition(b"=") for entry in fields[5 + count :])
+        self.spares_leader = fields[2] == b"1"
+        self.landlock = fields[3] == b"1"
+        self.writable, rest = _counted(fields[4:])
+        self.readable, rest = _counted(rest)
+        self.cwd, self.program = rest[:2]
+        self.argv, rest = _counted(rest[2:])
+        pairs = (entry.partition(b"=") for entry in rest)
         self.env = {name: value for name, _, value in pairs}
+
+
+def _counted(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    end = 1 + int(fields[0])
+    return fields[1:end], fields[end:]
 
 
 def read_order(control: int) -> Order | None:
@@ -101,6 +110,11 @@ def _become(order: Order, failure: int, warden: int) -> None:
         default_signals()
         stage = "cwd"
         os.chdir(order.cwd)
+        if order.landlock:
+            stage = "landlock"
+            from runagent._landlock import confine
+
+            confine(order.writable, order.readable)
         stage = "program"
         os.execve(order.program, order.argv, order.env)  # noqa: S606 - no shell is the point
     except OSError as error:

@@ -19,8 +19,8 @@ from typing import Any
 
 from contracts.errors import Unavailable
 from runagent import warden
-from runagent._control import START_S, Control, Ends, shell_code
-from runagent._orphans import end_orphans
+from runagent._control import START_S, Control, Ends, explain_end, shell_code
+from runagent._family import Family
 from runagent._pipes import Drain, Feed, Stop, Tail
 from runagent._program import NoProgram, explain, find_program
 from runagent._unstarted import UnstartedProcess
@@ -36,14 +36,23 @@ SLACK_S = 2.0  # how much later than deadline + grace the warden may report befo
 LINGER_S = 1.0  # for the last bytes, when a process outside the tree holds a pipe open
 SLICE_S = 0.5  # how soon a new limit, set by abort in another thread, is seen
 
+_LOST = (
+    "the watching process was lost (killed or stopped from outside); what carried the session or "
+    "the marker of the run was ended"
+)
+_MAYBE_LEFT = ", a process that shed both may be left"
+
 
 class PosixRunner:
-    """Starts processes behind wardens."""
+    """Starts processes behind wardens; a guardian also finds what a killed one was watching."""
+
+    def __init__(self, *, is_guardian: bool = False) -> None:
+        self._family = Family(is_guardian=is_guardian)
 
     def start(self, spec: ProcessSpec) -> RunningProcess:
         """See ProcessRunner.start. Returns when the program runs or could not be started."""
         try:
-            return _launch(spec, find_program(spec))
+            return _launch(spec, find_program(spec), self._family)
         except NoProgram as error:
             return UnstartedProcess(str(error))
         except OSError as error:
@@ -53,7 +62,7 @@ class PosixRunner:
             )
 
 
-def _launch(spec: ProcessSpec, program: str) -> RunningProcess:
+def _launch(spec: ProcessSpec, program: str, family: Family) -> RunningProcess:
     began = time.monotonic()
     marker = secrets.token_hex(16)
     ends = Ends(spec.stdin_mode)
@@ -74,7 +83,7 @@ def _launch(spec: ProcessSpec, program: str) -> RunningProcess:
             start_new_session=True,
         )
         ends.close_theirs()
-    running = PosixProcess(spec, began, marker, child, ends)
+    running = PosixProcess(spec, began, marker, child, ends, family)
     try:
         running.open(program)
     except BaseException:
@@ -93,8 +102,11 @@ class PosixProcess:
         marker: str,
         child: subprocess.Popen[bytes],
         ends: Ends,
+        family: Family,
     ) -> None:
         self.pid = 0
+        self._family = family
+        family.add(child.pid)
         self._spec = spec
         self._began = began
         self._marker = marker
@@ -140,7 +152,7 @@ class PosixProcess:
         """Undo a start that failed: nothing is left, nothing is reported."""
         self._control.close()
         self._end_warden()
-        end_orphans(marker=self._marker, session=self.pid)
+        self._end_left()
         self._close_pipes()
 
     def write(self, data: bytes) -> None:
@@ -178,11 +190,10 @@ class PosixProcess:
         report = self._await_report()
         if report is None:
             self._end_warden()
-            killed = end_orphans(marker=self._marker, session=self.pid)
+            code, survivors = None, self._end_left()
             state, why = self._explain_loss()
-            code, survivors = None, killed
         else:
-            state, why = self._explain_end(report)
+            state, why = explain_end(report, self._spec.timeout_s, self._reason)
             code, survivors = shell_code(report), int(report["survivors"])
         self._close_pipes()
         self._end_warden()
@@ -206,22 +217,8 @@ class PosixProcess:
             self._report = report or None
         return self._report
 
-    def _explain_end(self, report: dict[str, Any]) -> tuple[EndState, str]:
-        left = f"; {report['left']} processes could not be ended" if report["left"] else ""
-        cause = report["cause"]
-        if cause == "exit":
-            return EndState.EXITED, left.removeprefix("; ")
-        if cause == "deadline":
-            return EndState.TIMED_OUT, f"ended after its {self._spec.timeout_s:g} s" + left
-        if cause == "stop":
-            return EndState.ABORTED, (self._reason or "aborted") + left
-        return EndState.ABORTED, "the watching process was told by a signal to stop" + left
-
     def _explain_loss(self) -> tuple[EndState, str]:
-        lost = (
-            "the watching process was lost (killed or stopped from outside); what carried the "
-            "session or the marker of the run was ended, a process that shed both may be left"
-        )
+        lost = _LOST + ("" if self._family.finds_all else _MAYBE_LEFT)
         if self._reason is not None:
             return EndState.ABORTED, f"{self._reason}; {lost}"
         if time.monotonic() >= self._began + self._spec.timeout_s:
@@ -234,6 +231,10 @@ class PosixProcess:
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+        self._family.drop(self._child.pid)
+
+    def _end_left(self) -> int:
+        return self._family.end_left(self._child.pid, marker=self._marker, session=self.pid)
 
     def _close_pipes(self) -> None:
         until = time.monotonic() + LINGER_S

@@ -59,6 +59,8 @@ def explain(stage: str, number: int, spec: ProcessSpec, program: str) -> str:
             f"the working directory {spec.cwd} cannot be entered: {reason} "
             "(see that it exists and that this user may enter it)"
         )
+    if stage == "landlock":
+        return f"Landlock refused: {reason} (see fleet-dispatch sandbox check)"
     if stage == "fork":
         return f"no process could be made: {reason} (this host is out of processes or memory)"
     if number == errno.E2BIG:

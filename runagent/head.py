@@ -35,7 +35,7 @@ def read_head(admin_dir: str, common_dir: str, branch: str) -> Head:
     wanted = f"refs/heads/{branch}"
     text = read_line(os.path.join(admin_dir, "HEAD"))
     ref, commit = _follow(text, common_dir)
-    tip = _resolve(wanted, common_dir)
+    tip = resolve_ref(wanted, common_dir)
     risks = []
     if not ref and not commit:
         risks.append(_risk("head_unreadable", "the worktree's HEAD is missing or garbage"))
@@ -69,7 +69,8 @@ def _follow(text: str, common_dir: str) -> tuple[str, str]:
     return ref, ""
 
 
-def _resolve(ref: str, common_dir: str) -> str:
+def resolve_ref(ref: str, common_dir: str) -> str:
+    """Return the object id of the full ref name `ref`, "" when it holds none."""
     return _follow(f"ref: {ref}", common_dir)[1]
 
 

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from contracts import limits
 from contracts.errors import Unavailable
+from runagent._walls import NO_WALLS, Walls
 
 ByteSink = Callable[[str, bytes], None]
 
@@ -31,8 +32,7 @@ class StdinMode(Enum):
 
 
 class EndState(StrEnum):
-    """How a process ended. TIMED_OUT and ABORTED are our own doing and recorded by our own flag:
-    measured, agent CLIs exit 0 with a `success` event after a TERM."""
+    """How a process ended, by our own flag: measured, CLIs exit 0 with `success` after a TERM."""
 
     EXITED = "exited"
     TIMED_OUT = "timed_out"
@@ -53,6 +53,7 @@ class ProcessSpec:
     grace_s: float = 5.0  # between TERM and KILL
     tail_bytes: int = limits.TAIL_BYTES  # last bytes of each stream that are kept
     sink: ByteSink | None = None  # ("stdout" | "stderr", chunk), called on the reading threads
+    walls: Walls = NO_WALLS  # how the leader is confined, or confines its program
 
     @property
     def stdin_mode(self) -> StdinMode:
@@ -86,8 +87,8 @@ class RunningProcess(Protocol):
         ...
 
     def write(self, data: bytes) -> None:
-        """Send `data` to a standard input that was kept open; blocks while the process does not
-        read. Raises Unavailable when nobody reads any more or when it was not kept open."""
+        """Send `data` to an input that was kept open; blocks while unread. Raises Unavailable when
+        nobody reads any more or it was not kept open."""
         ...
 
     def close_stdin(self) -> None:
@@ -95,8 +96,7 @@ class RunningProcess(Protocol):
         ...
 
     def abort(self, reason: str) -> None:
-        """End the whole tree: TERM, grace, KILL. Returns at once, from any thread. The first
-        reason is kept; what has ended is left as it is."""
+        """End the tree: TERM, grace, KILL. Returns at once; the first reason is kept."""
         ...
 
     def wait(self) -> ProcessOutcome:
@@ -124,15 +124,15 @@ def run(runner: ProcessRunner, spec: ProcessSpec) -> ProcessOutcome:
         raise
 
 
-def system_runner() -> ProcessRunner:
-    """Return the runner of this operating system."""
+def system_runner(*, is_guardian: bool = False) -> ProcessRunner:
+    """Return the runner of this system; a guardian's process starts programs in no other way."""
     if sys.platform == "win32":
         from runagent._windows import WindowsRunner
 
         return WindowsRunner()
     from runagent._posix import PosixRunner
 
-    return PosixRunner()
+    return PosixRunner(is_guardian=is_guardian)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,7 @@ class Warden:
         self._control = control
         self._parent = parent
         self._grace_s = order.grace_s
+        self._spares_leader = order.spares_leader
         self._deadline = time.monotonic() + order.timeout_s
         self._bell, self._ringer = os.pipe()
         self._poll = select.poll()
@@ -145,6 +146,8 @@ class Warden:
             grace_s = min(LEFTOVER_GRACE_S, grace_s)
         if not self._is_gone():
             for pid in self._tree.living():
+                if pid == self._leader and self._spares_leader:
+                    continue  # a wrapper's own end is a sudden one for all behind it
                 send(pid, signal.SIGTERM)
                 send(pid, signal.SIGCONT)  # one that is stopped would not see the TERM
             self._linger(grace_s)

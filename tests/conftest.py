@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.leaks import ProcessMark, describe_and_end, worktrees_of
+from tests.support.sandbox_modes import EXERCISED
 
 PROJECT = Path(__file__).resolve().parent.parent
 
@@ -27,6 +28,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Close the network of this process for good: an audit hook cannot be taken off."""
     sys.addaudithook(_refuse_far_addresses)
     threading._sys = _PatientSys()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which sandboxes were really built: an absent one must not be taken for a passed one."""
+    built = ", ".join(f"{mode} {count}" for mode, count in sorted(EXERCISED.items()))
+    terminalreporter.write_line(f"sandbox modes exercised (runs): {built or 'none was asked for'}")
 
 
 class _PatientSys:

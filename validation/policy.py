@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from contracts import limits
 from contracts.errors import InvalidRequest, PolicyRefused, Problem
 from contracts.run_agent import KIND, AgentName, RunAgentRequest
+from contracts.sandbox import Capability
 from validation.paths import path_problem
 
 EVERYONE: Final = "*"
@@ -36,6 +37,7 @@ class SenderPolicy(BaseModel):
     repo_roots: _Names = ()
     # The command of a request is a shell command with this user's rights.
     validate_command: Annotated[Literal["none", "named", "any"], Field(alias="validate")] = "none"
+    require_sandbox: tuple[Capability, ...] = ()  # what must be enforced around this sender's jobs
     max_timeout_s: Annotated[int, Field(gt=0)] = limits.TIMEOUT_MAX_S
 
     @field_validator("repo_roots")

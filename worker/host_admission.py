@@ -47,4 +47,5 @@ def admit(job: VerifiedJob, settings: HostSettings, policy: HostPolicy) -> RunTa
         payload=claims.payload,
         repo_on_host=str(mapped),
         attempt_limit_s=request.effective_timeout_s,
+        require_sandbox=policy.of(claims.iss)[1].require_sandbox,
     )

@@ -27,8 +27,10 @@ from runagent.environment import scrub_own_git_variables
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.ports import RunWatcher, SilentWatcher
 from runagent.process import system_runner
+from runagent.sandbox.protocol import Sandbox
 from validation.admission import check_payload
 from validation.paths import Grammar
+from worker.host_sandbox import host_sandbox
 from worker.journal import Journal
 from worker.journal_records import NewJob
 from worker.journal_schema import JobState
@@ -70,6 +72,7 @@ def run_here(payload: Mapping[str, JsonValue], *, job_id: str, stderr: TextIO) -
     request = check_payload(payload, grammar=_GRAMMAR)
     scrub_own_git_variables()
     settings = load_host_settings()
+    sandbox = host_sandbox(settings, system_runner(), process_environment()).sandbox
     cancelled = threading.Event()
     with (
         contextlib.closing(Journal(settings.journal_file, SystemClock())) as journal,
@@ -80,7 +83,7 @@ def run_here(payload: Mapping[str, JsonValue], *, job_id: str, stderr: TextIO) -
             job_id=job_id, request=request, repo_on_host=request.repo, host=settings.host
         )
         with _watching(stderr) as watch:
-            result = run_agent(order, _ports(settings, journal, order, cancelled, watch))
+            result = run_agent(order, _ports(settings, journal, order, cancelled, watch, sandbox))
         return _finish(journal, Reserve(settings.state_dir), job_id, result)
 
 
@@ -90,13 +93,15 @@ def _ports(
     order: RunOrder,
     cancelled: threading.Event,
     watch: RunWatcher,
+    sandbox: Sandbox,
 ) -> HostPorts:
     def record(state: str, attempt: int, why: str) -> None:
         journal.record(order.job_id, JobState(state), attempt=attempt, why=why)
 
     environment = process_environment()
     return HostPorts(
-        runner=system_runner(),
+        runner=system_runner(is_guardian=True),
+        sandbox=sandbox,
         clock=SystemClock(),
         environment=environment,
         inherit=settings.allowed_variables,

@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 from contracts.clock import SystemClock
-from contracts.errors import FleetError
+from contracts.errors import FleetError, Unavailable
 from contracts.run_agent import RunAgentRequest, RunAgentResult
+from contracts.sandbox import Capability
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.process import system_runner
 from validation.admission import refused_result
+from worker.host_sandbox import host_sandbox
 from worker.journal import Journal
 from worker.journal_schema import JobState
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
@@ -35,9 +37,10 @@ def host_ports(
         journal.record(job_id, JobState(state), attempt=attempt, why=why)
         settings.crash.reach(f"after_{state}")
 
-    environment = process_environment()
+    environment, runner = process_environment(), system_runner(is_guardian=True)
     return HostPorts(
-        runner=system_runner(),
+        runner=runner,
+        sandbox=host_sandbox(settings, runner, environment).sandbox,
         clock=SystemClock(),
         presets=settings.presets,
         environment=environment,
@@ -81,8 +84,11 @@ def _run(order: Mapping[str, Any], cancelled: threading.Event) -> RunAgentResult
             request=RunAgentRequest.model_validate(order["payload"]),
             repo_on_host=order["repoOnHost"],
             host=host,
+            require_sandbox=frozenset(map(Capability, order.get("requireSandbox", ()))),
         )
         return run_agent(run_order, host_ports(settings, journal, job_id, cancelled))
+    except Unavailable as error:
+        return refused_result(order["payload"], error, job_id=job_id, host=host)
     finally:
         journal.close()
 

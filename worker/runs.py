@@ -43,6 +43,7 @@ class RunTask:
     payload: Mapping[str, Any]
     repo_on_host: str
     attempt_limit_s: int
+    require_sandbox: tuple[str, ...] = ()  # what the sandbox must enforce, by the host's policy
 
     def to_json(self) -> bytes:
         """Return the order as the run process reads it."""
@@ -51,6 +52,7 @@ class RunTask:
             "host": self.host,
             "payload": dict(self.payload),
             "repoOnHost": self.repo_on_host,
+            "requireSandbox": list(self.require_sandbox),
         }
         return json.dumps(order).encode("utf-8")
 

@@ -48,6 +48,8 @@ class HostSettings:
     worktree_timeout_s: int
     worktree: WorktreeOptions
     worktrees: WorktreesSection
+    sandbox_mode: str
+    sandbox_caches: tuple[str, ...] | None
     policy_file: Path
     keys_dir: Path
     state_dir: Path
@@ -102,6 +104,8 @@ def host_settings(settings: Settings) -> HostSettings:
         worktree_timeout_s=settings.worktree.timeout_s,
         worktree=_worktree_options(settings),
         worktrees=settings.worktrees,
+        sandbox_mode=settings.sandbox.mode,
+        sandbox_caches=settings.sandbox.caches,
         policy_file=settings.places.policy_file,
         keys_dir=settings.places.keys_dir,
         state_dir=settings.places.state_dir,

@@ -25,7 +25,7 @@ class OpenBox:
     def __init__(self, git: GitPlace) -> None:
         self.git = git
 
-    def around(self, runner: ProcessRunner) -> ProcessRunner:
+    def around(self, runner: ProcessRunner, /) -> ProcessRunner:
         """See Box.around."""
         return runner
 

@@ -51,7 +51,7 @@ class Box(Protocol):
         """Return where HEAD and refs stand as the agent left them."""
         ...
 
-    def around(self, runner: ProcessRunner) -> ProcessRunner:
+    def around(self, runner: ProcessRunner, /) -> ProcessRunner:
         """Return a runner whose programs run inside the box."""
         ...
 

@@ -10,6 +10,7 @@ from contracts.clock import SystemClock
 from dispatch.commands.boundary import boundary
 from runagent.process import system_runner
 from worker.announcer import Announcer
+from worker.host_sandbox import host_sandbox
 from worker.listener import Listener
 from worker.settings import load_host_settings, process_environment
 
@@ -56,6 +57,7 @@ def command(
             "fleet.redis_url": redis_url,
         }
     )
+    host_sandbox(settings, system_runner(), process_environment())  # refused now, not job by job
     clock = SystemClock()
     listener = Listener(
         settings,
