@@ -35,7 +35,7 @@ def asleep(host: Host) -> Iterator[None]:
 @pytest.mark.parametrize(
     "asleep_s",
     [
-        pytest.param(20.0, id="longer than a heartbeat lives"),
+        pytest.param(20.0, id="longer than a heartbeat lives", marks=[pytest.mark.timeout(400)]),
         pytest.param(
             120.0,
             id="longer than a lease, a timeout of the broker and a skew",

@@ -20,6 +20,7 @@ yes = subprocess.Popen(["yes", "y" * 200])
 time.sleep(4)
 yes.kill()
 yes.wait()
+print()  # it was cut off inside a line
 Path("new.py").write_text("x")
 finish("I wrote new.py.")
 """
