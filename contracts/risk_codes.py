@@ -58,6 +58,7 @@ class RiskCode(StrEnum):
     BRANCHES_LEFT_BEHIND = "branches_left_behind"
     # What the worktree lacked from the start.
     SUBMODULES_EMPTY = "submodules_empty"
+    INCLUDE_SKIPPED = "include_skipped"
     LFS_POINTERS = "lfs_pointers"
     FILTER_NOT_RUN = "filter_not_run"
     # The validation.

@@ -133,6 +133,11 @@ def _is_allowed(name: str, extra: frozenset[str]) -> bool:
     return not spelled.isdisjoint(ALLOWED | extra)
 
 
+def network_variables(source: Mapping[str, str]) -> dict[str, str]:
+    """Return what of `source` says how the network is reached: proxies and certificates."""
+    return {name: value for name, value in source.items() if name in _NETWORK}
+
+
 def git_environment() -> dict[str, str]:
     """Return the environment of the host's own git: built from nothing but our PATH.
 

@@ -120,6 +120,8 @@ def _make_worktree(findings: Findings, ports: HostPorts) -> Worktree:
         deadline_s=ports.git_timeout_s,
         trees=ports.trees,
         trust=ports.trust,
+        options=ports.worktree,
+        environment=ports.environment,
     )
     findings.worktree = worktree
     findings.add_risks(worktree.notes)

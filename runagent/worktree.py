@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import stat
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -29,14 +30,15 @@ from runagent.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
 from runagent.tree_registry import NO_REGISTRY, PlannedTree, TreeRegistry, identity_of
 from runagent.tree_removal import remove_child, remove_if_empty
 from runagent.trusted_git import TrustedGit
-from runagent.worktree_files import fill_worktree, keeps_file_mode, note_what_is_missing
+from runagent.worktree_extras import Extras
+from runagent.worktree_files import cannot_be_filled, fill_worktree, keeps_file_mode
 from runagent.worktree_metadata import (
-    NO_SPACE,
     add_worktree,
     find_admin_dir,
     make_agents_folder,
     refuse_taken_names,
 )
+from runagent.worktree_options import WorktreeOptions
 
 _UNDO_TIMEOUT_S: Final = 30.0
 
@@ -69,12 +71,15 @@ def prepare_worktree(
     deadline_s: float,
     trees: TreeRegistry = NO_REGISTRY,
     trust: RepoTrust = TRUST_ALL,
+    options: WorktreeOptions | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Worktree:
     """Make the worktree of a job in the repository at `repo` and return it, filled and locked.
 
     `branch` None means the repository's default (see `choose_base`). `shadow_dir` must not exist,
     its parent must, on a private place outside the agent's reach. `deadline_s` bounds all of it.
-    `trees` is told before anything is made, `trust` is asked before that.
+    `trees` is told before anything is made, `trust` is asked before that. `options` are the host's,
+    `environment` what submodules find their proxies in.
 
     Raises RepositoryRefused (its code says why), CouldNotCheck or Unavailable; whatever is raised,
     nothing is left of the attempt.
@@ -115,7 +120,10 @@ def prepare_worktree(
             )
             draft = replace(draft, admin_dir=find_admin_dir(draft.common_dir, draft.path))
             trees.stands(job_id, admin_dir=draft.admin_dir, identity=_identity_of_new(draft.path))
-        filled = _fill(draft, repository.git, runner, deadline)
+        shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
+        filled = _fill(draft, repository.git, shadow, deadline)
+        extras = Extras(options or WorktreeOptions(), environment or {}, runner)
+        filled = replace(filled, notes=extras.put_in(shadow, draft.repo, deadline))
         undo.pop_all()
     return filled
 
@@ -203,26 +211,19 @@ def _remove_metadata(worktree: Worktree) -> None:
         git.tell("update-ref", "-d", ref, worktree.base_commit)
 
 
-def _fill(draft: Worktree, git: TrustedGit, runner: ProcessRunner, deadline: Deadline) -> Worktree:
-    admin_dir = draft.admin_dir
-    shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
+def _fill(draft: Worktree, git: TrustedGit, shadow: ShadowGit, deadline: Deadline) -> Worktree:
     try:
         create_shadow(
             shadow,
             common_dir=draft.common_dir,
-            admin_dir=admin_dir,
+            admin_dir=draft.admin_dir,
             commit=draft.base_commit,
             settings=git.settings(INERT_PATTERN),
             keeps_file_mode=keeps_file_mode(draft.path),
         )
         with open(os.path.join(draft.path, ".git"), "rb") as file:
             pointer = file.read()
-        fill_worktree(shadow, admin_dir, deadline)
+        fill_worktree(shadow, draft.admin_dir, deadline)
     except OSError as error:
-        raise RepositoryRefused(
-            f"the worktree cannot be filled: {error.strerror} ({error.filename})",
-            code="no_space" if error.errno in NO_SPACE else "parent_unwritable",
-            remedy="make room or mend the folder's permissions",
-        ) from error
-    notes = note_what_is_missing(shadow, deadline)
-    return replace(draft, pointer=pointer, notes=notes)
+        raise cannot_be_filled(error) from error
+    return replace(draft, pointer=pointer)

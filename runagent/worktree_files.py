@@ -11,6 +11,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from contracts.errors import CouldNotCheck, RepositoryRefused, Unavailable
@@ -18,7 +19,9 @@ from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.process import EndState, ProcessOutcome
 from runagent.shadow_git import ShadowGit
+from runagent.submodules import is_filled
 from runagent.trusted_git import first_line
+from runagent.worktree_metadata import NO_SPACE
 
 _FILTER: Final = re.compile(rb"(?:^|\s)filter=([A-Za-z0-9_.-]+)")
 _ATTRIBUTES_MAX_BYTES: Final = 1024 * 1024
@@ -45,6 +48,15 @@ def fill_worktree(shadow: ShadowGit, admin_dir: str, deadline: Deadline) -> None
     os.replace(index + ".new", index)
 
 
+def cannot_be_filled(error: OSError) -> RepositoryRefused:
+    """Return the refusal of a worktree into which something could not be written."""
+    return RepositoryRefused(
+        f"the worktree cannot be filled: {error.strerror} ({error.filename})",
+        code="no_space" if error.errno in NO_SPACE else "parent_unwritable",
+        remedy="make room or mend the folder's permissions",
+    )
+
+
 def keeps_file_mode(path: str) -> bool:
     """Say whether the disk of the fresh worktree `path` keeps the executable bit. What the
     repository's `core.fileMode` says is another matter: it may hide changes of mode."""
@@ -59,11 +71,16 @@ def keeps_file_mode(path: str) -> bool:
     return flipped
 
 
-def note_what_is_missing(shadow: ShadowGit, deadline: Deadline) -> tuple[Risk, ...]:
-    """Return a risk for submodules that are empty, and for files that a filter should have made.
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The paths of a fresh checkout that are no plain matter, git's own bytes."""
 
-    Raises CouldNotCheck when git cannot list the files.
-    """
+    submodules: tuple[bytes, ...]
+    attributes: tuple[bytes, ...]
+
+
+def list_special(shadow: ShadowGit, deadline: Deadline) -> Listed:
+    """Return the submodules and attribute files. Raises CouldNotCheck when git cannot list them."""
     listing, _ = shadow.run(("ls-files", "-s", "-z"), deadline)
     submodules: list[bytes] = []
     attributes: list[bytes] = []
@@ -73,14 +90,26 @@ def note_what_is_missing(shadow: ShadowGit, deadline: Deadline) -> tuple[Risk, .
             submodules.append(path)
         elif path == b".gitattributes" or path.endswith(b"/.gitattributes"):
             attributes.append(path)
+    return Listed(tuple(submodules), tuple(attributes))
+
+
+def note_what_is_missing(
+    shadow: ShadowGit, listed: Listed, deadline: Deadline, *, why_empty: str = ""
+) -> tuple[Risk, ...]:
+    """Return a risk for submodules that are empty, and for files that a filter should have made.
+
+    `why_empty` says what kept them from being filled. Raises CouldNotCheck when git cannot list the
+    files.
+    """
+    root = os.fsencode(shadow.work_tree)
+    empty = [path for path in listed.submodules if not is_filled(os.path.join(root, path))]
     notes = []
-    if submodules:
-        notes.append(
-            Risk(
-                code="submodules_empty",
-                message=f"the worktree's submodules are empty folders: {_names(submodules)}",
-            )
-        )
+    if empty or why_empty:
+        which = f"are empty folders: {_names(empty)}" if empty else "are not filled whole"
+        why = f" ({why_empty})" if why_empty else ""
+        message = f"the worktree's submodules {which}{why}"
+        notes.append(Risk(code="submodules_empty", message=message))
+    attributes = listed.attributes
     for name in sorted(_filters(shadow, attributes)):
         notes.extend(_note_of_filter(shadow, name, deadline))
     return tuple(notes)

@@ -254,7 +254,7 @@ def test_a_short_lock_of_git_is_waited_for(tmp_path: Path) -> None:
 def test_a_stale_lock_of_git_is_named_after_a_bounded_wait_and_never_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worktree_metadata, "_PATIENCE_S", 0.4)
+    monkeypatch.setattr(worktree_metadata, "PATIENCE_S", 0.4)
     repo = make_repository(tmp_path / "repo")
     folder = repo / ".git" / "refs" / "heads" / "wt" / JOB
     folder.mkdir(parents=True)
@@ -323,7 +323,7 @@ def test_the_lock_of_another_job_is_waited_for_within_the_deadline(tmp_path: Pat
 def test_what_git_says_becomes_a_typed_error_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, kind: str, code: str
 ) -> None:
-    monkeypatch.setattr(worktree_metadata, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(worktree_metadata, "PATIENCE_S", 0.0)
 
     class SaysSo(TrustedGit):
         def ask(self, *arguments: str) -> Answer:
