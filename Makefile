@@ -6,12 +6,13 @@
 #                         (SECONDS=60: a tenth of it; SEED=7: the same dice again)
 #   make format           rewrite the code in the house's format
 #   make schemas          write the golden files (schemas, names, service units) from the code
+#   make verdict-table    play every trick of an agent anew and write the table of docs/verdict.md
 #   make clean            remove what the other targets made
 
 .POSIX:
 .NOTPARALLEL:
 .PHONY: demo test soak check check-static check-rest check-coverage check-format check-lint check-types \
-	check-floors check-wheel format schemas clean setup setup-demo help
+	check-floors check-wheel format schemas verdict-table clean setup setup-demo help
 
 AGENT =
 ARGS =
@@ -82,6 +83,9 @@ schemas: setup
 	@$(PY) tests/golden/write_schemas.py
 	@$(PY) tests/golden/write_naming.py
 	@$(PY) tests/golden/write_units.py
+
+verdict-table: setup
+	@$(PY) tests/golden/write_verdict_table.py
 
 clean:
 	rm -rf .venv build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache \
