@@ -21,6 +21,7 @@ from contracts.errors import Unavailable
 from runagent import warden
 from runagent._control import START_S, Control, Ends, explain_end, shell_code
 from runagent._family import Family
+from runagent._orphans import MARKER_NAME
 from runagent._pipes import Drain, Feed, Stop, Tail
 from runagent._program import NoProgram, explain, find_program
 from runagent._unstarted import UnstartedProcess
@@ -64,7 +65,7 @@ class PosixRunner:
 
 def _launch(spec: ProcessSpec, program: str, family: Family) -> RunningProcess:
     began = time.monotonic()
-    marker = secrets.token_hex(16)
+    marker = spec.marker or secrets.token_hex(16)
     ends = Ends(spec.stdin_mode)
     with ends.undo:
         # A session of its own: a Ctrl-C at the terminal is ours to handle, not the warden's.
@@ -78,7 +79,7 @@ def _launch(spec: ProcessSpec, program: str, family: Family) -> RunningProcess:
             stdout=ends.out_writer,
             stderr=ends.err_writer,
             cwd="/",
-            env=interpreter_environment(),
+            env={**interpreter_environment(), MARKER_NAME: marker},
             pass_fds=(ends.theirs.fileno(),),
             start_new_session=True,
         )

@@ -94,6 +94,12 @@ def stage_prompt(task: str, runtime_dir: str) -> Iterator[StagedPrompt]:
             path.unlink(missing_ok=True)
 
 
+def remove_staged(runtime_dir: str) -> None:
+    """Remove the prompt that a run which was killed left in `runtime_dir`, if there is one."""
+    with contextlib.suppress(OSError):
+        os.unlink(os.path.join(runtime_dir, _NAME))
+
+
 def _write_private(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     flags |= getattr(os, "O_BINARY", 0)

@@ -52,6 +52,7 @@ class ProcessSpec:
     keep_stdin_open: bool = False
     grace_s: float = 5.0  # between TERM and KILL
     tail_bytes: int = limits.TAIL_BYTES  # last bytes of each stream that are kept
+    marker: str = ""  # what tells this start from every other in an environment; "": a random one
     sink: ByteSink | None = None  # ("stdout" | "stderr", chunk), called on the reading threads
     walls: Walls = NO_WALLS  # how the leader is confined, or confines its program
 
@@ -162,8 +163,7 @@ class ScriptedRunner:
     def start(self, spec: ProcessSpec) -> RunningProcess:
         """See ProcessRunner.start. An unknown program is not started, like a missing one."""
         name = spec.argv[0] if spec.argv else "(no program named)"
-        missing = Script(not_started=f"{name}: not found on PATH (script it)")
-        known = self._programs.get(name, missing)
+        known = self._programs.get(name, Script(not_started=f"{name}: not found on PATH (script)"))
         self.started.append(spec)
         script = known if isinstance(known, Script) else known(spec)
         return ScriptedProcess(spec, script)

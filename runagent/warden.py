@@ -35,6 +35,7 @@ else:
 
 SETTLE_S = 0.2  # children of a leader that has just exited may be exiting too: not survivors yet
 LEFTOVER_GRACE_S = 0.5  # between TERM and KILL for what a leader left behind on a plain exit
+ORPHAN_GRACE_S = 5.0  # whoever started us is gone: nobody waits for a result that takes longer
 CEILING_S = 4.0  # a process in uninterruptible sleep cannot be killed: give up and say so
 FREEZE_ROUNDS = 8
 STOP_BYTE = b"S"
@@ -144,13 +145,21 @@ class Warden:
             self._linger(SETTLE_S)
             self._survivors.update(self._tree.living())
             grace_s = min(LEFTOVER_GRACE_S, grace_s)
+        elif self._cause == "orphaned":
+            grace_s = min(ORPHAN_GRACE_S, grace_s)
         if not self._is_gone():
-            for pid in self._tree.living():
-                if pid == self._leader and self._spares_leader:
-                    continue  # a wrapper's own end is a sudden one for all behind it
-                send(pid, signal.SIGTERM)
-                send(pid, signal.SIGCONT)  # one that is stopped would not see the TERM
+            self._ask_to_end()
             self._linger(grace_s)
+        return self._kill()
+
+    def _ask_to_end(self) -> None:
+        for pid in self._tree.living():
+            if pid == self._leader and self._spares_leader:
+                continue  # a wrapper's own end is a sudden one for all behind it
+            send(pid, signal.SIGTERM)
+            send(pid, signal.SIGCONT)  # one that is stopped would not see the TERM
+
+    def _kill(self) -> int:
         give_up = time.monotonic() + CEILING_S
         pause_s = 0.001
         while not self._is_gone():

@@ -161,6 +161,7 @@ class RunEnvelope:
             return self._lost(record, died.code, str(died))
 
     def _lost(self, record: JobRecord, code: str, why: str) -> RunAgentResult:
+        self._ports.lost_runs.end([record])
         host, tree = self._ports.settings.host, left_worktree(record)
         return lost_run(record, host=host, worktree=tree, code=code, why=why)
 
@@ -201,5 +202,5 @@ def _new_job(job: VerifiedJob, settings: HostSettings) -> NewJob:
         job_sha256=job.sha256,
         iat=claims.iat,
         exp=claims.exp,
-        facts={**facts, "kid": job.kid},
+        facts={**facts, "kid": job.kid, "host": settings.host},
     )

@@ -12,6 +12,7 @@ from worker.board import Board
 from worker.crash_points import UNARMED, CrashPoints
 from worker.journal import Journal
 from worker.lane_claims import LaneClaims
+from worker.lost_runs import LostRuns
 from worker.outbox import Outbox
 from worker.reserve import Reserve
 from worker.runs import Runs
@@ -31,6 +32,7 @@ class EntryPorts:
     outbox: Outbox
     runs: Runs
     reserve: Reserve
+    lost_runs: LostRuns
     clock: Clock
     say: Say
     crash: CrashPoints = UNARMED

@@ -25,10 +25,7 @@ from contracts.run_agent import CONTRACT_REVISION
 from dispatch.queue.bounded_reads import overwriting
 from worker.announcer import Say
 from worker.beats import read_beat
-from worker.journal import Journal
 
-LEASE_KIND: Final = "listener"
-LEASE_S: Final = 30.0
 _INDEX_KEEPS_S: Final = 30 * 24 * 3_600  # a host that was silent for longer is no longer listed
 
 
@@ -48,10 +45,17 @@ class Heartbeat:
     """The beats of one listener."""
 
     def __init__(
-        self, connection: Redis, journal: Journal, state: HostState, clock: Clock, say: Say
+        self,
+        connection: Redis,
+        state: HostState,
+        clock: Clock,
+        say: Say,
+        *,
+        renew: Callable[[], None],
     ) -> None:
+        """`renew` is called before each beat; the host's lease is renewed with it."""
         self._redis: Any = connection  # redis types every answer as sync or awaitable
-        self._journal = journal
+        self._renew = renew
         self._state = state
         self._clock = clock
         self._say = say
@@ -104,7 +108,7 @@ class Heartbeat:
         """Beat until `stop` is set, whatever the broker does."""
         while True:
             try:
-                self._journal.leases.acquire(LEASE_KIND, self._state.host, seconds=LEASE_S)
+                self._renew()
                 self.beat()
             except (RedisError, Unavailable, CouldNotCheck):
                 pass  # the next beat is 3 s away, and the intake has said that the broker is away

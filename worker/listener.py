@@ -7,16 +7,16 @@ runs and keeps its work. Everything it still owes then stands in the journal.
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
 from collections.abc import Mapping
+from functools import partial
 from types import FrameType
 from typing import Final
 
 from contracts import naming
 from contracts.clock import Clock
-from contracts.errors import DiskFull, InvalidRequest, KeysRefused, Problem, Refused
+from contracts.errors import InvalidRequest, KeysRefused, Problem
 from dispatch.broker_url import masked_url
 from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
@@ -28,14 +28,18 @@ from worker.broker_connection import connect_listener
 from worker.drain import Drain
 from worker.entry import RunEnvelope
 from worker.entry_ports import EntryPorts
-from worker.heartbeat import LEASE_KIND, LEASE_S, Heartbeat, HostState
+from worker.heartbeat import Heartbeat, HostState
+from worker.host_lease import HostLease
+from worker.housekeeping import Housekeeping
 from worker.intake import Intake
 from worker.journal import Journal
 from worker.lane_claims import LaneClaims
+from worker.lost_runs import LostRuns
 from worker.outbox import Outbox
 from worker.probes import Probes
-from worker.recovery import recover
+from worker.recovery import WHY_ENDED, Recovery
 from worker.reserve import Reserve
+from worker.run_folders import RunFolders
 from worker.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
@@ -74,6 +78,7 @@ class Listener:
         self._journal = self._reserve.lend(
             lambda: Journal(settings.journal_file, clock, witness=settings.witness_file)
         )
+        self._lease = HostLease(self._journal, settings.host, self._reserve, clock, say)
         self._take_lease()
         instance = self._journal.instance()
         board = Board(connection, settings.host, clock)
@@ -83,7 +88,18 @@ class Listener:
         )
         # A plan has two commands at most; the worktree is made once and looked at three times.
         other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
-        self._runs = Runs(runner, environment, other_limits_s=other_limits_s)
+        lost_runs = LostRuns(self._journal, settings.runtime_dir)
+        self._recovery = Recovery(
+            self._journal,
+            lost_runs,
+            partial(self._outbox.conclude, why=WHY_ENDED),
+            host=settings.host,
+            reserve=self._reserve,
+            say=say,
+        )
+        folders = RunFolders(settings.runs_dir, self._journal, clock)
+        self._housekeeping = Housekeeping(self._journal, folders, clock, say)
+        self._runs = Runs(runner, environment, self._journal, other_limits_s=other_limits_s)
         entry = RunEnvelope(
             EntryPorts(
                 settings=settings,
@@ -95,6 +111,7 @@ class Listener:
                 outbox=self._outbox,
                 runs=self._runs,
                 reserve=self._reserve,
+                lost_runs=lost_runs,
                 clock=clock,
                 say=say,
                 crash=crash,
@@ -134,7 +151,9 @@ class Listener:
             agents=self._probes.found,
             instance=instance,
         )
-        self._heartbeat = Heartbeat(connection, self._journal, state, clock, say)
+        self._heartbeat = Heartbeat(
+            connection, state, clock, say, renew=partial(self._lease.renew, self._give_way)
+        )
 
     def run(self) -> None:
         """Serve until a signal, or `request_stop`, ends it; return when it has ended in order."""
@@ -143,35 +162,36 @@ class Listener:
         self._say("listening", host=settings.host, lanes=lanes, broker=url)
         if not self._reserve.hold():
             self._say("disk_full", folder=settings.state_dir, remedy="free space there")
-        for job_id in self._reserve.lend(self._recover):
-            self._say("recovered", job=job_id)
-        self._reserve.lend(self._journal.prune)
         ended = threading.Event()
         background = [
             threading.Thread(target=self._heartbeat.run, args=(ended,), name="heartbeat"),
             threading.Thread(target=self._outbox.run, args=(ended,), name="outbox"),
+            threading.Thread(target=self._housekeeping.run, args=(ended,), name="housekeeping"),
             threading.Thread(target=self._probes.look, name="probes", daemon=True),
         ]
         for thread in background:
             thread.start()
         try:
+            self._recovery.run()
+            self._housekeeping.tidy()
             self._intake.run(self._stop)
             self._drain.run()
         finally:
             ended.set()
             self._outbox.wake()
-            for thread in background[:2]:
+            for thread in background[:3]:
                 thread.join(_LAST_DELIVERY_S)
             self._close()
-
-    def _recover(self) -> tuple[str, ...]:
-        host = self._settings.host
-        return recover(self._journal, self._outbox, host=host, clock=self._clock)
 
     def request_stop(self) -> None:
         """Drain at the first call; stop what runs, too, at the second."""
         if self._stop.is_set():
             self._force.set()
+        self._stop.set()
+
+    def _give_way(self) -> None:
+        """End at once what runs: another listener has this host's lease, and has ended our jobs."""
+        self._force.set()
         self._stop.set()
 
     def install_signals(self) -> None:
@@ -186,12 +206,17 @@ class Listener:
     def _close(self) -> None:
         self._heartbeat.stop()
         self._bells.close()
-        # A dead process's lease holds nobody up: a disk without room for this is no fault.
-        with contextlib.suppress(DiskFull):
-            self._journal.leases.release(LEASE_KIND, self._settings.host)
+        self._lease.release()
         self._journal.close()
         self._queue.close()
         self._say("stopped", host=self._settings.host)
+
+    def _take_lease(self) -> None:
+        try:
+            self._lease.take()
+        except BaseException:
+            self._journal.close()
+            raise
 
     def _check_keys(self, keyring: HostKeyring) -> None:
         held = keyring.audiences()
@@ -204,17 +229,3 @@ class Listener:
             )
         for lane in without:
             self._say("lane_without_key", lane=lane)
-
-    def _take_lease(self) -> None:
-        host = self._settings.host
-        holder = self._reserve.lend(
-            lambda: self._journal.leases.acquire(LEASE_KIND, host, seconds=LEASE_S)
-        )
-        if holder is not None:
-            self._journal.close()
-            machine, pid, _ = holder.rsplit(":", 2)
-            raise Refused(
-                f"a listener of host {host} runs already: process {pid} on {machine}",
-                code="already_listening",
-                remedy="stop that one, or give this one another --host and home",
-            )

@@ -34,6 +34,7 @@ from worker.host_sandbox import host_sandbox
 from worker.journal import Journal
 from worker.journal_records import NewJob
 from worker.journal_schema import JobState
+from worker.recording_runner import RecordingRunner
 from worker.reserve import Reserve
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
 from worker.terminal import Progress
@@ -100,7 +101,7 @@ def _ports(
 
     environment = process_environment()
     return HostPorts(
-        runner=system_runner(is_guardian=True),
+        runner=RecordingRunner(system_runner(is_guardian=True), journal.processes, order.job_id),
         sandbox=sandbox,
         clock=SystemClock(),
         environment=environment,

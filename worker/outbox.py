@@ -63,7 +63,8 @@ class Outbox:
 
         When the disk is full, the reserve makes room. When that is not enough the disk is waited
         for, since the result exists nowhere else; only the end of the listener breaks that off,
-        and the next one then finds the job without an end.
+        and the next one then finds the job without an end. A job that was ended meanwhile, or
+        taken over by a later listener, keeps what it has.
         """
         record = self._journal.find(job_id)
         if record is None or record.result is not None:
@@ -72,12 +73,14 @@ class Outbox:
         sealed = None if record.iss == LOCAL_SENDER else self._seal(record, data)
         while not self._closed.is_set():
             try:
-                self._reserve.lend(
+                if self._reserve.lend(
                     lambda: self._journal.finish(job_id, data, sealed=sealed, why=why)
-                )
-                self._crash.reach("after_done")
-                self._say("done", job=job_id, status=result.status.value)
-                self._wake.set()
+                ):
+                    self._crash.reach("after_done")
+                    self._say("done", job=job_id, status=result.status.value)
+                    self._wake.set()
+                else:
+                    self._say("result_not_taken", job=job_id, reason="a later listener ended it")
                 return
             except (Unavailable, CouldNotCheck) as error:
                 self._say("journal_unavailable", job=job_id, reason=error.message)
@@ -94,14 +97,16 @@ class Outbox:
         self._crash.reach("before_publish")
         stored = self._queue.store_result(record.jti, sealed)
         self._crash.reach("after_stored")
-        self._journal.mark_published(record.jti)
-        self._crash.reach("after_published")
         if stored is StoredAs.OTHER:
             self._say("another_result_was_there", job=record.jti)
         status = RunAgentResult.model_validate_json(record.result).status.value
+        # Before the mark: a crash in between repeats this, and shows nothing stale for ever.
         self._board.show(record.jti, "done", status)
         self._board.show_rq_finished(record.jti)
-        self._say("published", job=record.jti)
+        is_new = self._journal.mark_published(record.jti)
+        self._crash.reach("after_published")
+        if is_new:
+            self._say("published", job=record.jti)
 
     def deliver_all(self) -> bool:
         """Deliver what is due; say whether nothing is left because of the broker or the disk."""

@@ -1,42 +1,77 @@
 """After a crash: what a dead process of this host left without an end gets one, and no new start.
 
-An agent run costs money and leaves marks, so nothing is started again. The job ends as `failed`
-with the risk `listener_lost`, and the worktree with its work is kept and named.
+An agent run costs money and leaves marks, so nothing is started again. First the jobs are taken
+over, so that what may still live of their runs can write nothing; then that is ended; then each job
+ends as `failed` with the risk `listener_lost`, and the worktree with its work is kept and named.
 """
 
 from __future__ import annotations
 
 import os
-import threading
+from collections.abc import Callable
 from typing import Final
 
-import psutil
-
 from contracts import naming
-from contracts.clock import Clock
+from contracts.run_agent import RunAgentResult
+from worker.announcer import Say
 from worker.journal import Journal
 from worker.journal_records import JobRecord
 from worker.journal_schema import JobState
-from worker.outbox import Outbox
+from worker.lost_runs import LostRuns
 from worker.outcome import lost_run
+from worker.reserve import Reserve
 
-# A run's own processes end with it: TERM, 5 s of grace, KILL. Longer is not waited for.
-_TREE_END_S: Final = 15.0
-_LOOK_EVERY_S: Final = 0.1
+WHY_ENDED: Final = "recovered"
 
 
-def recover(journal: Journal, outbox: Outbox, *, host: str, clock: Clock) -> tuple[str, ...]:
-    """End every job whose process is gone; return their ids."""
-    orphans = journal.orphans()
-    pids = {row.pid for job in orphans for row in journal.history(job.jti) if _is_run(row.state)}
-    _wait_for_end(pids, clock)
-    for record in orphans:
+class Recovery:
+    """The recovery of one process that has just started."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        lost_runs: LostRuns,
+        conclude: Callable[[str, RunAgentResult], None],
+        *,
+        host: str,
+        reserve: Reserve,
+        say: Say,
+    ) -> None:
+        """`conclude` ends a job with its result. `host` is whose lease this process holds."""
+        self._journal = journal
+        self._lost_runs = lost_runs
+        self._conclude = conclude
+        self._host = host
+        self._reserve = reserve
+        self._say = say
+
+    def run(self) -> tuple[str, ...]:
+        """End every job of this host whose process is gone; return their ids."""
+        return self.end(self._journal.orphans(self._host))
+
+    def end(self, orphans: list[JobRecord]) -> tuple[str, ...]:
+        """End the jobs in `orphans` that are not taken over by somebody else meanwhile."""
+        ours = [record for record in orphans if self._adopt(record)]
+        left = self._lost_runs.end(ours)
+        for record in ours:
+            self._end(record, left)
+        return tuple(record.jti for record in ours)
+
+    def _adopt(self, record: JobRecord) -> bool:
+        return self._reserve.lend(lambda: self._journal.adopt(record))
+
+    def _end(self, record: JobRecord, left: int) -> None:
         why = f"the process that ran this job was lost while the job was {record.state.value}"
-        journal.record(record.jti, JobState.INTERRUPTED, attempt=record.attempt, why=why)
+        if left:
+            why = f"{why}; {left} processes of lost runs could not be ended"
+        state, attempt = JobState.INTERRUPTED, record.attempt
+        self._reserve.lend(
+            lambda: self._journal.record(record.jti, state, attempt=attempt, why=why)
+        )
         tree = left_worktree(record)
-        lost = lost_run(record, host=host, worktree=tree, code="listener_lost", why=why)
-        outbox.conclude(record.jti, lost, why="recovered")
-    return tuple(record.jti for record in orphans)
+        lost = lost_run(record, host=self._host, worktree=tree, code="listener_lost", why=why)
+        self._conclude(record.jti, lost)
+        self._say("recovered", job=record.jti)
 
 
 def left_worktree(record: JobRecord) -> str:
@@ -46,14 +81,3 @@ def left_worktree(record: JobRecord) -> str:
         return record.worktree
     path = os.path.join(naming.agents_folder(os.path.realpath(repo)), record.jti)
     return path if os.path.isdir(path) else ""
-
-
-def _is_run(state: JobState) -> bool:
-    return state in (JobState.STARTED, JobState.AGENT_DONE, JobState.VALIDATED)
-
-
-def _wait_for_end(pids: set[int], clock: Clock) -> None:
-    give_up = clock.monotonic() + _TREE_END_S
-    pause = threading.Event()
-    while any(psutil.pid_exists(pid) for pid in pids) and clock.monotonic() < give_up:
-        clock.wait(pause, _LOOK_EVERY_S)

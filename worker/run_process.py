@@ -2,7 +2,7 @@
 
 Composes the host's ports from this machine's settings and calls the run. It is a child of the
 listener and is ended with it. A TERM makes it stop the run and hand in what there is. It holds no
-key and talks to no Redis.
+key and talks to no Redis, and writes to its job in the name of its listener.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from contracts.clock import SystemClock
-from contracts.errors import FleetError, Unavailable
+from contracts.errors import FleetError, Interrupted, Unavailable
 from contracts.run_agent import RunAgentRequest, RunAgentResult
 from contracts.sandbox import Capability
 from runagent.host import HostPorts, RunOrder, run_agent
@@ -25,7 +25,12 @@ from validation.admission import refused_result
 from worker.host_sandbox import host_sandbox
 from worker.journal import Journal
 from worker.journal_schema import JobState
+from worker.recording_runner import RecordingRunner
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
+
+TAKEN_OVER: Final = (
+    "a later listener has ended this job; nothing that this run does counts any more"
+)
 
 
 def host_ports(
@@ -34,12 +39,13 @@ def host_ports(
     """Return the ports of one queued run on this host."""
 
     def record(state: str, attempt: int, why: str) -> None:
-        journal.record(job_id, JobState(state), attempt=attempt, why=why)
+        if not journal.record(job_id, JobState(state), attempt=attempt, why=why):
+            raise Interrupted(TAKEN_OVER)
         settings.crash.reach(f"after_{state}")
 
     environment, runner = process_environment(), system_runner(is_guardian=True)
     return HostPorts(
-        runner=runner,
+        runner=RecordingRunner(runner, journal.processes, job_id),
         sandbox=host_sandbox(settings, runner, environment).sandbox,
         clock=SystemClock(),
         presets=settings.presets,
@@ -75,7 +81,7 @@ def _run(order: Mapping[str, Any], cancelled: threading.Event) -> RunAgentResult
     job_id, host = order["jobId"], order["host"]
     try:
         settings = load_host_settings()
-        journal = Journal(settings.journal_file, SystemClock())
+        journal = Journal(settings.journal_file, SystemClock(), owner=order["owner"])
     except FleetError as error:
         return refused_result(order["payload"], error, job_id=job_id, host=host)
     try:

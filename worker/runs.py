@@ -21,9 +21,12 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from contracts import limits
+from contracts.errors import CouldNotCheck, Unavailable
 from contracts.run_agent import RunAgentResult
 from dispatch.private_files import make_private_folder
 from runagent.process import EndState, ProcessOutcome, ProcessRunner, ProcessSpec, RunningProcess
+from worker.journal import Journal
+from worker.recording_runner import RecordingRunner
 
 # `-P` keeps the working directory and its `worker` folder, if any, out of the imports.
 RUN_COMMAND: Final = (sys.executable, "-P", "-c", "from worker.run_process import main; main()")
@@ -45,9 +48,10 @@ class RunTask:
     attempt_limit_s: int
     require_sandbox: tuple[str, ...] = ()  # what the sandbox must enforce, by the host's policy
 
-    def to_json(self) -> bytes:
-        """Return the order as the run process reads it."""
+    def to_json(self, owner: str) -> bytes:
+        """Return the order as the run process reads it; `owner` is who may write to the job."""
         order = {
+            "owner": owner,
             "jobId": self.job_id,
             "host": self.host,
             "payload": dict(self.payload),
@@ -73,12 +77,14 @@ class Runs:
         self,
         runner: ProcessRunner,
         environment: Mapping[str, str],
+        journal: Journal,
         *,
         other_limits_s: float,
         command: tuple[str, ...] = RUN_COMMAND,
     ) -> None:
         """`other_limits_s` is what worktree and validation may take beside the agent."""
         self._runner = runner
+        self._journal = journal
         self._environment = {**environment, "PYTHONSAFEPATH": "1"}
         self._other_limits_s = other_limits_s
         self._command = command
@@ -96,18 +102,22 @@ class Runs:
             argv=self._command,
             cwd=str(folder),
             env=self._environment,
-            stdin=task.to_json(),
+            stdin=task.to_json(self._journal.owner),
             timeout_s=2 * task.attempt_limit_s + self._other_limits_s + _SLACK_S,
             grace_s=STOP_GRACE_S,
             tail_bytes=_OUTPUT_MAX_BYTES,
         )
+        runner = RecordingRunner(self._runner, self._journal.processes, task.job_id, role="run")
         with self._lock:
             if self._stopping:
                 why = f"stopped before the run began: {self._stopping}"
                 raise RunDied(why, code="interrupted")
-            running = self._running[task.job_id] = self._runner.start(spec)
+            running = self._running[task.job_id] = runner.start(spec)
         try:
-            return self._read_result(running.wait())
+            result = self._read_result(running.wait())
+            with contextlib.suppress(Unavailable, CouldNotCheck):
+                self._journal.processes.end_job(task.job_id)
+            return result
         finally:
             with self._lock:
                 del self._running[task.job_id]

@@ -67,9 +67,14 @@ class HostSettings:
         lost or restored state folder is noticed."""
         return self.config_dir / "journal.witness"
 
+    @property
+    def runs_dir(self) -> Path:
+        """Return the folder of the jobs' private folders."""
+        return self.state_dir / "runs"
+
     def runtime_dir(self, job_id: str) -> Path:
         """Return the private folder of one job: shadow git, staged prompt, tails."""
-        return self.state_dir / "runs" / job_id
+        return self.runs_dir / job_id
 
 
 def load_host_settings(

@@ -17,7 +17,7 @@ from tests.support.source_tree import PROJECT, parse, product_files, relative
 # The fault, as the runbook names it -> the modules of tests/faults that inject it.
 FAULTS: dict[str, tuple[str, ...]] = {
     "Double delivery": ("test_double_delivery",),
-    "Listener or run killed": ("test_listener_or_run_killed",),
+    "Listener or run killed": ("test_listener_or_run_killed", "test_no_orphans"),
     "Host asleep": ("test_host_asleep",),
     "Broker down": ("test_broker_down",),
     "Broker restarted": ("test_broker_restarted",),

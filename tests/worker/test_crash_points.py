@@ -5,15 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from contracts.errors import InvalidRequest
-from tests.support.broker import Broker
-from tests.support.fleet import make_repository, wait_until
-from tests.support.hosts import Host, make_host, make_sender
 from worker.crash_points import POINTS, CrashPoints, parse_crash_at
 from worker.settings import load_host_settings
 
@@ -62,38 +58,3 @@ def test_a_point_is_named_with_or_without_its_process_and_kills_or_freezes(tmp_p
 def test_a_word_that_names_no_point_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="FLEET_DISPATCH_CRASH_AT"):
         parse_crash_at(text)
-
-
-@pytest.fixture
-def host(broker: Broker, tmp_path: Path) -> Iterator[Host]:
-    made = make_host(
-        tmp_path, broker, make_sender(tmp_path), make_repository(tmp_path / "repo", {"a": "b\n"})
-    )
-    try:
-        yield made
-    finally:
-        made.stop()
-
-
-def test_every_point_lies_on_the_way_of_an_honest_job_and_the_job_still_ends_once(
-    host: Host,
-) -> None:
-    for point, process in POINTS.items():
-        host.extra = {"FLEET_DISPATCH_CRASH_AT": f"{process}:{point}"}
-        host.start()
-        starts, job_id = host.starts, host.push(host.job())
-        if process == "listener":
-            listener = host.process
-            assert listener is not None
-            wait_until(lambda ended=listener: ended.poll() is not None, f"it dies {point}", 60)
-            assert listener.returncode == -signal.SIGKILL, point
-            host.process = None
-            host.extra = {}
-            host.start()
-        result = host.result(job_id, seconds=120)
-        assert result.status in ("completed", "failed"), point
-        assert host.starts - starts <= 1, point
-        wait_until(
-            lambda job=job_id: host.journal_history(job)[-1] == "published", f"{point}: sent", 60
-        )
-        assert host.stop() == 0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
-from worker.heartbeat import LEASE_KIND
+from worker.host_lease import LEASE_KIND
 from worker.journal import Journal
 from worker.journal_schema import MIGRATIONS
 from worker.owners import is_alive

@@ -1,0 +1,56 @@
+"""What a run whose process was lost left on this machine: its processes, and its staged prompt.
+
+Ended and removed before the job gets its end, so that a result never stands beside a run that goes
+on. Touches no worktree and judges nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from contracts.errors import Unavailable
+from runagent.launch import remove_staged
+from runagent.leftovers import Leftovers, end_leftovers
+from worker.journal import Journal
+from worker.journal_processes import RecordedProcess
+from worker.journal_records import JobRecord
+from worker.owners import is_here, is_number_its_own, is_running
+
+
+class LostRuns:
+    """The lost runs of one journal."""
+
+    def __init__(self, journal: Journal, runtime_dir: Callable[[str], Path]) -> None:
+        """`runtime_dir` gives the private folder of a job."""
+        self._journal = journal
+        self._runtime_dir = runtime_dir
+
+    def end(self, records: Collection[JobRecord]) -> int:
+        """End all that was started for the jobs in `records`, whose owners are lost, and remove
+        their staged prompts. Returns how many processes could not be ended; takes the grace and
+        10 s at the most, and no time when nothing is left."""
+        left = end_leftovers(self._find(records)).left
+        for record in records:
+            if not left:
+                with contextlib.suppress(Unavailable):
+                    self._journal.processes.end_job(record.jti)
+            remove_staged(str(self._runtime_dir(record.jti)))
+        return left
+
+    def _find(self, records: Collection[JobRecord]) -> Leftovers:
+        recorded = [(r.owner, p) for r in records for p in self._journal.processes.running(r.jti)]
+        # The numbers of another machine, of another container or of before a reboot mean nothing.
+        numbered = [item for owner, item in recorded if item.pid > 0 and is_here(owner)]
+        return Leftovers(
+            markers=frozenset(item.marker for _, item in recorded),
+            pids=frozenset(p.pid for p in numbered if is_running(p.pid, p.started)),
+            sessions=frozenset(p.pid for p in numbered if _is_its_session(p)),
+        )
+
+
+def _is_its_session(process: RecordedProcess) -> bool:
+    """Say whether a session of this number is that process's: the kernel gives a number out again
+    only when no session of it has members, so one that nobody has now was not given out since."""
+    return is_number_its_own(process.pid, process.started)
