@@ -38,6 +38,7 @@ class Heartbeat(BaseModel):
     agents: dict[_Text, _Text] = Field(default_factory=dict)
     slots: int = 0
     free: int = 0
+    jobs: tuple[_Text, ...] = ()  # the ids of those in its hands
     pid: int = 0
     contractRevision: int = 0
     version: _Text = ""
@@ -68,6 +69,10 @@ class HostView:
     def is_live(self) -> bool:
         """Say whether it spoke within the last seconds."""
         return self.beat is not None
+
+    def holds(self, job_id: str) -> bool:
+        """Say whether it is live and has that job in its hands."""
+        return self.beat is not None and job_id in self.beat.jobs
 
     def serves(self, lane: str) -> bool:
         """Say whether it is live and serves `lane`."""

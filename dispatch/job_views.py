@@ -21,7 +21,7 @@ from dispatch.hosts import (
     stopped_words,
     waiting_state,
 )
-from dispatch.queue import Whereabouts
+from dispatch.queue import Place, Whereabouts
 from dispatch.sent import SentJob
 from dispatch.times import last_seen_words, read_seconds
 from validation.inert import one_line
@@ -80,6 +80,10 @@ def view_job(
     if sent is not None:
         known = {"aud": sent.aud, "lane": sent.lane, "kind": sent.kind}
         fields |= known | {"agent": sent.agent, "ticket": sent.ticket}
+    if where is not None and where.place is Place.CLAIMED and where.host:
+        # A host has it though nothing more is shown: it did not come to that, or data was lost.
+        shows_less = fields.get("state", QUEUED) == QUEUED
+        fields |= {"state": "started", "host": one_line(where.host, 300)} if shows_less else {}
     aud = fields.get("aud", "")
     state, why = _state(fields, sent, hosts, verified=verified, now=now)
     if verified is None and sent is not None and where is not None:

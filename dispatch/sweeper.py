@@ -128,6 +128,10 @@ class Sweeper:
         where = self._queue.whereabouts(job.job_id, job.queue_name, _takers(job, hosts))
         if job.pushed_at is None and where.place is not Place.ABSENT:
             self._sent.note_pushed([job.job_id], now=self._clock.wall())  # it was, after all
+        # A broker may have lost its claims, or hold a copy: the host itself says what it has.
+        if where.is_lost or where.place is Place.LISTED:
+            holders = [x.name for x in hosts if x.holds(job.job_id) and job.target in ("", x.name)]
+            return Whereabouts(Place.CLAIMED, "started", holders[0]) if holders else where
         return where
 
     def _may_push(self, job: SentJob, where: Whereabouts) -> bool:

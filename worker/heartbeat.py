@@ -37,6 +37,7 @@ class HostState:
     lanes: Sequence[str]
     slots: int
     free: Callable[[], int]
+    jobs: Callable[[], Sequence[str]]  # what is in its hands: a broker may have lost its claims
     agents: Callable[[], dict[str, str]]
     instance: str  # of the journal: tells a namesake's beats from ours
 
@@ -73,6 +74,7 @@ class Heartbeat:
                 "agents": state.agents(),
                 "slots": state.slots,
                 "free": state.free(),
+                "jobs": list(state.jobs()),
                 "pid": os.getpid(),
                 "contractRevision": CONTRACT_REVISION,
                 "version": _version(),

@@ -107,6 +107,11 @@ class Intake:
         with self._lock:
             return self._free
 
+    def job_ids(self) -> list[str]:
+        """Return the ids of the jobs that are in this host's hands, at most one for each slot."""
+        with self._lock:
+            return sorted(job_id for _, job_id in self._in_flight)
+
     def join(self, seconds: float) -> bool:
         """Wait at most `seconds` for the running jobs; say whether all have ended."""
         give_up = self._clock.monotonic() + seconds

@@ -148,6 +148,7 @@ class Listener:
             lanes=settings.lanes,
             slots=settings.concurrency,
             free=self._intake.free,
+            jobs=self._intake.job_ids,
             agents=self._probes.found,
             instance=instance,
         )

@@ -16,7 +16,7 @@ from dispatch.hosts import (
     waiting_state,
 )
 from dispatch.job_views import Ended, view_job
-from dispatch.queue import HostTrace
+from dispatch.queue import HostTrace, Place, Whereabouts
 from dispatch.sent import SentJob
 from dispatch.times import age_words, last_seen_words, read_seconds, rfc3339
 
@@ -199,3 +199,14 @@ def test_anything_the_broker_shows_can_be_viewed(shown: dict[str, str]) -> None:
     view = view_job(JOB, shown, None, (), verified=None, now=NOW)
     assert view.age_s >= 0
     assert "\x1b" not in view.state + view.why + view.host + view.lane
+
+
+def test_a_job_that_a_host_has_is_not_called_queued_whatever_is_shown() -> None:
+    where = Whereabouts(Place.CLAIMED, "", "PC1")
+    for shown in ({}, {"state": "queued"}):
+        for host, state in ((live("PC1", "A"), "started"), (silent("PC1", 30), "host_lost")):
+            view = view_job(JOB, shown, SENT, (host,), verified=None, now=NOW, where=where)
+            assert (view.state, view.host) == (state, "PC1")
+    done = {"state": "done", "host": "PC1", "reason": "failed"}
+    view = view_job(JOB, done, SENT, (), verified=None, now=NOW, where=where)
+    assert (view.state, view.why) == ("done", "failed")

@@ -344,3 +344,22 @@ def test_a_result_that_is_there_keeps_a_job_from_being_given_up(desk: Desk) -> N
         found = client.result(job)
         assert found is not None
         assert found.note == ""
+
+
+@pytest.mark.parametrize("targets", [["PC1"], None], ids=["for the host", "for the lane"])
+def test_a_job_that_a_living_host_says_it_has_is_neither_pushed_again_nor_unknown(
+    targets: list[str] | None, desk: Desk
+) -> None:
+    with desk.client() as client:
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=targets)
+        with desk.broker.client() as redis:
+            redis.flushall()
+        desk.beat("PC1", "A", jobs=[job.job_id])
+        assert client.sweep() == []
+        assert client.resend(job.job_id, resend_lane=True) is Pushed.ALREADY_THERE
+        (view,) = client.jobs()
+        assert (view.state, view.host) == ("started", "PC1")
+        desk.beat("PC1", "A", jobs=[])
+        desk.beat("PC2", "A", jobs=[job.job_id])
+        done = [item.did for item in client.sweep()]
+        assert done == ([Did.QUEUED] if targets else [])

@@ -22,6 +22,8 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "Broker down": ("test_broker_down",),
     "Broker restarted": ("test_broker_restarted",),
     "Broker emptied": ("test_broker_emptied", "test_sender_after_loss"),
+    "Sender killed": ("test_sender_faults",),
+    "Lost in the queue": ("test_lost_in_the_queue",),
     "Broker out of memory": ("test_broker_out_of_memory",),
     "Disk full": ("test_disk_full",),
     "Git locks": ("test_git_locks",),
