@@ -6,6 +6,7 @@ from typing import Final
 
 from contracts.errors import CouldNotCheck
 from runagent.deadline import Deadline
+from runagent.object_check import verify_start
 from runagent.process import ProcessRunner
 from runagent.snapshot import take_snapshot
 from runagent.tree_aside import heads_of
@@ -20,7 +21,8 @@ _REMEDY: Final = "fleet-dispatch worktrees show says what is known of it"
 def read_diff(survey: TreeSurvey, record: TreeRecord, runner: ProcessRunner) -> bytes:
     """Return the patch from the base commit to the files as they stand, bytes as git prints them.
 
-    Raises CouldNotCheck when the tree cannot be looked at, or when the patch exceeds 64 MiB.
+    Raises CouldNotCheck when the tree cannot be looked at, when an object of the start is not what
+    its name says, or when the patch exceeds 64 MiB.
     """
     place = standing_place(record)
     if not stands(place):
@@ -39,6 +41,7 @@ def read_diff(survey: TreeSurvey, record: TreeRecord, runner: ProcessRunner) -> 
             if snapshot.is_incomplete or not snapshot.tree:
                 told = snapshot.problems[0].message if snapshot.problems else "git listed nothing"
                 raise CouldNotCheck(f"the tree cannot be looked at whole: {told}", remedy=_REMEDY)
+            verify_start(shadow, record.base_commit, snapshot.tree, deadline)
             patch, _ = shadow.run(
                 (
                     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--binary"),
