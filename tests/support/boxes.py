@@ -29,37 +29,58 @@ class BoxBench(Bench):
 
     def __init__(self, folder: Path, mode: str, *, caches: tuple[str, ...] | None = None) -> None:
         super().__init__(folder)
-        self.mode = mode
-        self.fleet = folder / "fleet"
-        for place in (self.fleet / "keys", folder / "state"):
+        for place in (folder / "fleet" / "keys", folder / "state"):
             place.mkdir(parents=True)
-        (self.fleet / "keys" / "alice.key").write_text("secret\n")
-        (self.fleet / "config.toml").write_text("# secret\n")
+        (folder / "fleet" / "keys" / "alice.key").write_text("secret\n")
+        (folder / "fleet" / "config.toml").write_text("# secret\n")
         (folder / "state" / "journal.sqlite3").write_text("secret\n")
         self.outside = folder / "outside"
         self.outside.mkdir()
-        self.sandbox = sandbox_in(mode, self.fleet, folder / "state", self.environment, caches)
+        self._choose(mode, caches)
+
+    @classmethod
+    def again(cls, folder: Path, mode: str) -> BoxBench:
+        """Return the bench that another process made in `folder`, its agent in place."""
+        bench = cls.__new__(cls)
+        bench.folder, bench.repo, bench.bin = folder, folder / "repo", folder / "bin"
+        bench.home, bench.outside = folder / "home", folder / "outside"
+        bench.environment = {
+            "PATH": f"{bench.bin}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(bench.home),
+        }
+        bench.recorded = []
+        bench._choose(mode, None)
+        return bench
+
+    def _choose(self, mode: str, caches: tuple[str, ...] | None) -> None:
+        self.mode = mode
+        self.fleet = self.folder / "fleet"
+        state = self.folder / "state"
+        self.sandbox = sandbox_in(mode, self.fleet, state, self.environment, caches)
 
     def act(self, script: str, *more: str, agent: str = "claude", **fields: Any) -> RunAgentResult:
         """Run an agent that is the shell script `script`, and `more` scripts at further starts."""
+        self.place(script, *more, agent=agent)
+        ports: Mapping[str, Any] = {"sandbox": self.sandbox, **fields.pop("ports", {})}
+        return self.carry_out(self.order(agent, **fields), ports)
+
+    def place(self, *scripts: str, agent: str = "claude") -> None:
+        """Put an agent in place that is one of the shell scripts at each start."""
         EXERCISED[self.mode] += 1
         program = self.bin / PROGRAMS[agent]
         turn = self.bin / "turn"
         turn.mkdir(exist_ok=True)
-        for number, text in enumerate((script, *more), start=1):
+        for number, text in enumerate(scripts, start=1):
             (turn / f"{number}.sh").write_text(text)
         # The count of starts stands in the home: that of the box, or the real one.
         program.write_text(
             "#!/bin/bash\n"
             'if [ -e "$HOME/second" ]; then n=2; else n=1; fi; touch "$HOME/second"\n'
-            f'[ -e {turn}/$n.sh ] || n=1\ncommit() {{ {_ME} commit -q "$@"; }}\n'
+            f"[ -e {turn}/$n.sh ] || n=1\n"
             f'git() {{ command {_ME} "$@"; }}\n. {turn}/$n.sh\n'
         )
         program.chmod(0o755)
         (self.home / "second").unlink(missing_ok=True)
-        ports: Mapping[str, Any] = {"sandbox": self.sandbox, **fields.pop("ports", {})}
-        order = self.order(agent, **fields)
-        return self.carry_out(order, ports)
 
     def carry_out(self, order: Any, ports: Mapping[str, Any]) -> RunAgentResult:
         """Run `order` on a host with `ports`."""
