@@ -49,7 +49,10 @@ class GitLayer:
     def alternates(self) -> list[str]:
         """Return the real folders of objects that the private ones stand on."""
         objects = os.path.join(self.worktree.common_dir, "objects")
-        return [objects, *_alternates_of(objects)]
+        found = [objects]
+        for folder in found:  # grows while it is walked: what is borrowed may borrow
+            found += [path for path in _alternates_of(folder) if path not in found]
+        return found
 
 
 def make_git_layer(layer: GitLayer) -> None:
@@ -85,6 +88,7 @@ def git_mounts(layer: GitLayer) -> list[Mount]:
         is_plain = os.path.isfile(path) or os.path.isdir(path)
         if name not in _OWN and not name.endswith(".lock") and is_plain:
             mounts.append(read_only(os.path.realpath(path), at=path))
+    mounts += [read_only(os.path.realpath(path)) for path in layer.alternates[1:]]
     own_alternates = os.path.join(layer.objects, "info", "alternates")
     mounts.append(read_only(own_alternates, at=os.path.join(common, "objects/info/alternates")))
     return mounts
@@ -124,4 +128,5 @@ def _alternates_of(objects: str) -> list[str]:
     except OSError:
         return []
     named = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
-    return [os.path.normpath(os.path.join(objects, name)) for name in named]
+    paths = [os.path.normpath(os.path.join(objects, name)) for name in named]
+    return [path for path in paths if os.path.isdir(path)]

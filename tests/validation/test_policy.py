@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from contracts.errors import InvalidRequest, PolicyRefused
 from contracts.run_agent import RunAgentRequest
+from contracts.sandbox import Capability
 from tests.support.samples import payload
 from validation.policy import HostPolicy, SenderPolicy, decide, parse_policy
 
@@ -214,3 +215,12 @@ def test_a_repository_is_inside_a_root_by_whole_components(
         assert not inside
     else:
         assert inside
+
+
+def test_what_must_be_enforced_is_asked_for_in_known_words_only() -> None:
+    policy = parse_policy({"senders": {"alice": {"require_sandbox": ["keys", "sockets"]}}})
+    asked = policy.of("alice")[1].require_sandbox
+    assert asked == (Capability.KEYS, Capability.SOCKETS)
+    assert policy.of("bob")[1].require_sandbox == ()
+    with pytest.raises(InvalidRequest, match="require_sandbox"):
+        parse_policy({"senders": {"alice": {"require_sandbox": ["moat"]}}})
