@@ -84,7 +84,7 @@ def choose_sandbox(
         probed = try_mode(mode, settings, runner, environment)
         tried.append(probed)
         if probed.works:
-            return Chosen(_build(probed, settings), tuple(tried))
+            return Chosen(_build(probed, settings, environment), tuple(tried))
         if named:
             raise Unavailable(
                 f"the sandbox {mode.value} does not work here: {probed.fault}",
@@ -106,7 +106,7 @@ def try_mode(
     except OSError as error:
         return refuted(mode, f"{folder} cannot be made: {error.strerror}")
     if mode is SandboxMode.BUBBLEWRAP:
-        program = shutil.which("bwrap")
+        program = _find_bubblewrap(environment)
         if program is None:
             return refuted(mode, "bwrap is not on PATH")
         return probe(mode, _in_bubblewrap(program, environment), runner, folder)
@@ -126,11 +126,18 @@ def candidates() -> tuple[SandboxMode, ...]:
     return _BY_PLATFORM.get(sys.platform, ())
 
 
-def _build(probed: Probed, settings: SandboxSettings) -> Sandbox:
+def _find_bubblewrap(environment: Mapping[str, str]) -> str | None:
+    """Return its absolute path. A relative entry of PATH may lie in anybody's folder."""
+    entries = environment.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
+    return shutil.which("bwrap", path=path)
+
+
+def _build(probed: Probed, settings: SandboxSettings, environment: Mapping[str, str]) -> Sandbox:
     caches = DEFAULT_CACHES if settings.caches is None else settings.caches
     if probed.mode is SandboxMode.BUBBLEWRAP:
         return Bubblewrap(
-            program=shutil.which("bwrap") or "bwrap",
+            program=_find_bubblewrap(environment) or "bwrap",
             private=settings.private,
             caches=caches,
             caches_are_default=settings.caches is None,

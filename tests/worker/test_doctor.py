@@ -224,7 +224,21 @@ def test_the_sandbox_that_runs_get_is_told(host: Host) -> None:
         mode = SandboxMode.NONE
         enforces = frozenset(Capability)
 
-    (weak,) = check_sandbox(machine_of(host))
+    class Weak:
+        mode = SandboxMode.LANDLOCK
+        enforces = frozenset({Capability.KEYS})
+
+    (weak,) = check_sandbox(machine_of(host), Weak())  # type: ignore[arg-type]
     assert weak.state is WARNING
+    assert "sockets" in weak.what and "enforces keys" in weak.what
+    config = '[host]\nname = "{}"\nlanes = ["{}"]\n[sandbox]\nmode = "{}"\n'
+    write_config(host, config.format(host.name, LANE, "none"))
+    assert "enforces nothing" in look(host)["sandbox"].what
+    place_program(host.home / "bin", "bwrap", "import sys; sys.exit('bwrap: not permitted')")
+    write_config(host, config.format(host.name, LANE, "auto"))
+    assert "bwrap: the canary did not report: bwrap: not permitted" in look(host)["sandbox"].what
+    write_config(host, config.format(host.name, LANE, "bwrap"))
+    refused = look(host)["sandbox"]
+    assert (refused.state, "not permitted" in refused.what) == (FAILED, True)
     (whole,) = check_sandbox(machine_of(host), Whole())  # type: ignore[arg-type]
     assert whole.state is OK
