@@ -30,16 +30,16 @@ from worker.host_admission import admit
 from worker.journal_records import JobRecord, NewJob
 from worker.journal_schema import JobState
 from worker.lane_offers import LaneOffers
-from worker.outcome import lost_run, was_declined
+from worker.outcome import expired_job, lost_run, was_declined
 from worker.recovery import left_worktree
 from worker.repo_map import map_repo
 from worker.runs import RunDied
 from worker.settings import HostSettings
-from worker.verification import VerifiedJob, verify_job
+from worker.verification import ExpiredJob, VerifiedJob, verify_job
 
 # Reasons that are found after the signature and the id: a person who asks for the job is told.
 _OF_A_KNOWN_SENDER: Final = frozenset(
-    {"lane", "audience", "not_yet_valid", "lifetime", "expired", "before_epoch"}
+    {"lane", "audience", "not_yet_valid", "lifetime", "before_epoch"}
 )
 
 
@@ -70,7 +70,8 @@ class RunEnvelope:
             return self._bury(delivery, error.code)
         except InvalidRequest:
             return self._bury(delivery, "malformed")
-        return self._take(job, delivery)
+        expired = isinstance(job, ExpiredJob)
+        return self._expire(job, delivery) if expired else self._take(job, delivery)
 
     def give_up(self, job_id: str, why: str) -> None:
         """End a job of ours that our own mistake broke off, if it has no end yet."""
@@ -102,6 +103,29 @@ class RunEnvelope:
             raise
         return self._perform(job, delivery) if earlier is None else self._again(earlier, delivery)
 
+    def _expire(self, job: VerifiedJob, delivery: Delivery) -> Ending:
+        """End a job whose time is over as that, once: nothing of it runs, its sender is told."""
+        ports, claims = self._ports, job.claims
+        earlier = ports.journal.find(claims.jti)
+        if earlier is not None and (earlier.result or earlier.state is not JobState.REFUSED):
+            return self._again(earlier, delivery)
+        # One that ran elsewhere is told by its result for seven days: longer than any job lives.
+        if ports.outbox.is_stored(claims.jti) or ports.lanes.claim(claims.jti, exp=claims.exp):
+            delivery.settle()
+            return Ending.SETTLED
+        try:
+            earlier = earlier or self._claim(job)
+        except EnvelopeRefused as error:
+            ports.lanes.release(claims.jti)
+            return self._bury(delivery, error.code)
+        if earlier is not None:
+            ports.journal.adopt(earlier)
+        ports.say("expired", job=claims.jti, sender=claims.iss)
+        host = ports.settings.host
+        ports.outbox.conclude(claims.jti, expired_job(claims.payload, job_id=claims.jti, host=host))
+        self._tell(delivery.settle)
+        return Ending.SETTLED
+
     def _claim(self, job: VerifiedJob) -> JobRecord | None:
         """Claim a job. One that is for this host alone is claimed from the reserve when the disk is
         full, to end as that; one of the lane is for the others then."""
@@ -111,6 +135,9 @@ class RunEnvelope:
 
     def _declined_before(self, earlier: JobRecord, job: VerifiedJob, delivery: Delivery) -> Ending:
         if earlier.result is None and job.is_for_a_lane:
+            self._ports.journal.adopt(
+                earlier
+            )  # an earlier listener of this host may have declined it
             return self._offers.offer(job, delivery, ring=False)
         return self._again(earlier, delivery)
 

@@ -57,6 +57,7 @@ class Outbox:
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._away = False
+        self._delivering = threading.Lock()
 
     def conclude(self, job_id: str, result: RunAgentResult, *, why: str = "") -> None:
         """End a job with its one result: signed, in the journal, and on its way.
@@ -108,8 +109,17 @@ class Outbox:
         if is_new:
             self._say("published", job=record.jti)
 
+    def is_stored(self, job_id: str) -> bool:
+        """Say whether the broker holds something under a job's result. Raises when it is away."""
+        return bool(self._queue.result_texts(job_id))
+
     def deliver_all(self) -> bool:
-        """Deliver what is due; say whether nothing is left because of the broker or the disk."""
+        """Deliver what is due; say whether nothing is left because of the broker or the disk. One
+        thread at a time: the last delivery of a drain waits for the one under way."""
+        with self._delivering:
+            return self._deliver_all()
+
+    def _deliver_all(self) -> bool:
         try:
             for record in self._journal.unpublished():
                 self.publish(record)

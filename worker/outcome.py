@@ -12,8 +12,10 @@ from typing import Final
 
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.envelope import RESULT_TYPE, Signer, seal
-from contracts.errors import ExitCode
+from contracts.errors import ExitCode, Refused
+from contracts.risk_codes import RiskCode
 from contracts.run_agent import Risk, RunAgentResult, Status
+from validation.admission import refused_result
 from worker.journal_records import JobRecord
 
 EXIT_CODES: Final[Mapping[Status, ExitCode]] = {
@@ -52,6 +54,18 @@ def lost_run(record: JobRecord, *, host: str, worktree: str, code: str, why: str
         attempts=record.attempt,
         risks=(risk,),
     )
+
+
+def expired_job(payload: object, *, job_id: str, host: str) -> RunAgentResult:
+    """Return the `failed` result of a job that came to its host when its time was over."""
+    error = Refused(
+        "its time ran out before this host took it",
+        code=RiskCode.EXPIRED,
+        remedy="send it anew, with a longer --ttl if the host is often away",
+    )
+    refused = refused_result(payload, error, job_id=job_id, host=host)
+    risk = Risk(code=RiskCode.EXPIRED, message=str(error))
+    return refused.model_copy(update={"risks": (risk,), "known_risks": (risk.message,)})
 
 
 def was_declined(result: RunAgentResult) -> bool:
