@@ -2,7 +2,7 @@
 
 Then every run is asked to stop and to hand in what it has: `failed` with the risk `interrupted`,
 its work kept. A run that does not answer to that is ended with all it started. Takes nothing new
-and delivers nothing itself but what is due at the end.
+and delivers nothing itself.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Drain:
         self._clock, self._say = clock, say
 
     def run(self) -> None:
-        """Return when no job runs any more and what could be delivered is delivered."""
+        """Return when no job runs any more."""
         running = self._runs.count()
         hint: dict[str, object] = {}
         if running:
@@ -61,7 +61,6 @@ class Drain:
         why = self._await_jobs()
         if why:
             self._stop_jobs(why)
-        self._outbox.deliver_all()
 
     def _await_jobs(self) -> str:
         """Return "" when all jobs have ended, else why they may not go on."""

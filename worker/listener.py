@@ -28,6 +28,7 @@ from worker.broker_connection import connect_listener
 from worker.drain import Drain
 from worker.entry import RunEnvelope
 from worker.entry_ports import EntryPorts
+from worker.hang_up import HangUp
 from worker.heartbeat import Heartbeat, HostState
 from worker.host_lease import HostLease
 from worker.housekeeping import Housekeeping
@@ -44,7 +45,11 @@ from worker.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
 
-_LAST_DELIVERY_S: Final = 5.0
+# How long a broker that does not answer may hold up each step of the end.
+_LOOK_S: Final = 3.0
+_LAST_DELIVERY_S: Final = 10.0
+_CLOSING_S: Final = 3.0
+_JOIN_S: Final = 10.0
 
 
 class Listener:
@@ -73,6 +78,7 @@ class Listener:
         keyring = HostKeyring.load(settings.keys_dir, settings.host, clock)
         self._check_keys(keyring)
         connection = connect_listener(settings.redis_url)
+        self._hang_up = HangUp(connection, clock)
         self._queue = FleetQueue(connection, settings.redis_url, clock)
         self._reserve = Reserve(settings.state_dir)
         self._journal = self._reserve.lend(
@@ -175,14 +181,18 @@ class Listener:
         try:
             self._recovery.run()
             self._housekeeping.tidy()
-            self._intake.run(self._stop)
+            with self._hang_up.after(_LOOK_S, since=self._stop):
+                self._intake.run(self._stop)
             self._drain.run()
+            with self._hang_up.after(_LAST_DELIVERY_S):
+                self._outbox.deliver_all()
         finally:
             ended.set()
             self._outbox.wake()
-            for thread in background[:3]:
-                thread.join(_LAST_DELIVERY_S)
-            self._close()
+            with self._hang_up.after(_CLOSING_S):
+                for thread in background[:3]:
+                    thread.join(_JOIN_S)
+                self._close()
 
     def request_stop(self) -> None:
         """Drain at the first call; stop what runs, too, at the second."""
