@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import redis
 
@@ -29,6 +30,7 @@ from tests.support.patient import (
 from tests.support.volumes import fill, small_volume
 from worker.diagnosis.disks import volume_of
 from worker.diagnosis.finding import FindingState
+from worker.journal_processes import RecordedProcess
 from worker.journal_schema import JobState
 
 
@@ -201,6 +203,7 @@ def test_jobs_whose_process_is_gone_and_their_prompts_are_found(host: Host) -> N
     wait_until(lambda: host.starts == 1, "the agent has started")
     runs = host.fleet_home / "state" / "runs"
     host.kill()
+    wait_until(lambda: look(host)["processes"].state is OK, "the run goes with its listener", 60)
     (run,) = runs.iterdir()
     (run / "prompt").write_text("a prompt that a kill left")
     found = look(host)
@@ -233,3 +236,32 @@ def test_old_locks_of_git_are_found(host: Host) -> None:
     assert look(host)["git locks"].state is OK, "a git command may be at work"
     os.utime(lock, (1, 1))
     assert_only(look(host), "git locks", WARNING, str(lock))
+
+
+def test_processes_that_outlived_their_job_are_found(host: Host) -> None:
+    process = subprocess.Popen(["sleep", "300"])
+    try:
+        job_id = claim(host)
+        started = psutil.Process(process.pid).create_time()
+        with journal_of(host) as journal:
+            running = RecordedProcess(job_id, process.pid, started, "agent", "marker")
+            journal.processes.add([running])
+            assert look(host)["processes"].state is OK, "its owner, this process, lives"
+            journal.finish(job_id, b"{}", sealed="{}")
+            journal.mark_published(job_id)
+        assert_only(look(host), "processes", FAILED, str(process.pid), job_id, "start the listener")
+    finally:
+        process.kill()
+        process.wait()
+    assert look(host)["processes"].state is OK
+
+
+def test_a_repository_that_was_set_aside_is_found(host: Host) -> None:
+    with journal_of(host) as journal:
+        git_dir = str(host.repo / ".git")
+        journal.repositories.quarantine(
+            git_dir, repo=str(host.repo), job_id="j", why=("core.hooksPath",)
+        )
+        assert_only(look(host), "repositories", WARNING, str(host.repo), "repo trust")
+        journal.repositories.trust(git_dir)
+    assert look(host)["repositories"].state is OK
