@@ -15,6 +15,7 @@ from typing import Final
 from contracts.run_agent import Risk
 from runagent.file_looks import TreeLook
 from runagent.ignored_paths import RULE_FILE, IgnoredPaths, hidden_by_rules, is_tool_cache
+from runagent.manifest import has_other_names, leads_outside
 from runagent.snapshot import Snapshot
 from runagent.tree_differences import tell_differences
 
@@ -58,6 +59,7 @@ def cross_check(
         ignored=frozenset(map(ignored.shown, passed_over)),
         risks=(
             *_told_of_special(path for path in found.special if path not in ignored),
+            *_told_of_links(found.changed, now[1], ignored),
             *_told_of_unread(path for path in found.unread if path not in ignored),
             *_told_of_rules(hidden_by_rules(rules, passed_over)),
         ),
@@ -99,6 +101,29 @@ def _told_of_special(paths: Iterable[bytes]) -> tuple[Risk, ...]:
         return ()
     told = f"pipes, sockets or devices stand in the worktree now: {_names(named)}"
     return (Risk(code="special_file", message=told),)
+
+
+def _told_of_links(
+    paths: Iterable[bytes], look: TreeLook, ignored: IgnoredPaths
+) -> tuple[Risk, ...]:
+    outside: list[bytes] = []
+    shared: list[bytes] = []
+    for path in paths:
+        item = look.manifest.item(path)
+        if item is None or path in ignored:
+            continue
+        if leads_outside(path, item):
+            outside.append(path)
+        elif has_other_names(item):
+            shared.append(path)
+    risks = []
+    if outside:
+        told = f"links lead out of the worktree: {_names(sorted(outside))}"
+        risks.append(Risk(code="link_leads_outside", message=told))
+    if shared:
+        told = f"files have other names too, perhaps outside the worktree: {_names(sorted(shared))}"
+        risks.append(Risk(code="hard_link", message=told))
+    return tuple(risks)
 
 
 def _told_of_unread(paths: Iterable[bytes]) -> tuple[Risk, ...]:

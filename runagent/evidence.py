@@ -17,6 +17,7 @@ from contracts.run_agent import Risk
 from runagent.branches import read_branches, tell_moved
 from runagent.deadline import Deadline
 from runagent.head import Head, read_head, read_pointer
+from runagent.index_flags import read_hidden
 from runagent.manifest import ManifestBounds
 from runagent.process import ProcessRunner
 from runagent.sandbox.protocol import GitPlace
@@ -55,6 +56,7 @@ class EvidenceCollector:
         self._branches: dict[str, str] = {}
         self._tree = TreeEvidence(self._shadow, bounds or ManifestBounds())
         self._start: TreeState | None = None
+        self._hidden_at_start: frozenset[bytes] = frozenset()
         self._agent: Look | None = None
 
     def start(self) -> Snapshot:
@@ -75,6 +77,7 @@ class EvidenceCollector:
         self._branches = read_branches(self._worktree.common_dir)
         settled = replace(start, changed=(), renames=())  # from here on they are the start
         self._start = self._tree.start(settled, deadline)
+        self._hidden_at_start = self._hidden_by_index()  # of a sparse checkout
         return start
 
     def after_agent(self) -> Snapshot:
@@ -125,7 +128,12 @@ class EvidenceCollector:
             problems.append(Risk(code="tampered", message=told))
         state = self._tree.look(before, committed, deadline)
         problems.extend((*state.snapshot.problems, *state.files.manifest.problems))
-        return Look(state, head, frozenset(committed), tuple(problems))
+        hidden = self._hidden_by_index() - self._hidden_at_start
+        return Look(state, head, frozenset(committed), tuple(problems), hidden)
+
+    def _hidden_by_index(self) -> frozenset[bytes]:
+        id_bytes = len(self._worktree.base_commit) // 2
+        return read_hidden(os.path.join(self._git.admin_dir, "index"), id_bytes=id_bytes)
 
     def _read_shared(self, deadline: Deadline) -> SharedState:
         worktree = self._worktree

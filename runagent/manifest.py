@@ -20,10 +20,11 @@ from typing import Final
 
 from contracts.run_agent import Risk
 
-# mode, device, number, size, time of content, time of change (both in ns)
-_ITEM: Final = struct.Struct("<IQQQQQ")
+# mode, names, device, number, size, time of content, time of change (both in ns)
+_ITEM: Final = struct.Struct("<IIQQQQQ")
 _CHANGE_TIME: Final = struct.Struct("<Q")
 _MODE: Final = struct.Struct("<I")
+_32_BITS: Final = 2**32 - 1
 _64_BITS: Final = 2**64 - 1  # a time that an agent set may lie beyond what 64 bits hold
 # Linux moves the clock of files in steps of 1 to 10 ms, other systems in finer ones or in whole
 # seconds; two changes within one step look alike.
@@ -82,6 +83,7 @@ def pack(found: os.stat_result, target: bytes = b"") -> bytes:
     return (
         _ITEM.pack(
             found.st_mode,
+            found.st_nlink & _32_BITS,
             found.st_dev & _64_BITS,
             found.st_ino & _64_BITS,
             found.st_size & _64_BITS,
@@ -99,7 +101,23 @@ def change_time_ns(item: bytes) -> int:
 
 def size_of(item: bytes) -> int:
     """Return the size of a file in bytes."""
-    return int(_ITEM.unpack_from(item)[3])
+    return int(_ITEM.unpack_from(item)[4])
+
+
+def has_other_names(item: bytes) -> bool:
+    """Say whether a file has names beside this one: they may lie outside the tree."""
+    return is_file(item) and int(_ITEM.unpack_from(item)[1]) > 1
+
+
+def leads_outside(path: bytes, item: bytes) -> bool:
+    """Say whether `path` is a link whose words lead out of the tree, other links aside."""
+    if kind_of(item) != stat.S_IFLNK:
+        return False
+    target = item[_ITEM.size :]
+    if os.path.isabs(target):
+        return True
+    whole = os.path.normpath(os.path.join(os.path.dirname(path), target))
+    return whole.replace(os.fsencode(os.sep), b"/").split(b"/")[0] == b".."
 
 
 def kind_of(item: bytes) -> int:

@@ -6,7 +6,7 @@ elsewhere from these facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,6 +45,7 @@ class Look:
     head: Head
     committed: frozenset[bytes]
     problems: tuple[Risk, ...]
+    hidden: frozenset[bytes] = frozenset()  # what flags of the worktree's index hide from git
 
 
 def weigh(start: TreeState, agent: Look, end: Look) -> Evidence:
@@ -72,6 +73,7 @@ def weigh(start: TreeState, agent: Look, end: Look) -> Evidence:
                 *agent.problems,
                 *end.problems,
                 *disagreement(agent_check.hidden | end_check.hidden, snapshots),
+                *_told_of_flags((agent.hidden & by_agent) | (end.hidden & at_end)),
                 *agent_check.risks,
                 *end_check.risks,
                 *validator_check.risks,
@@ -97,6 +99,18 @@ def _all_sources(*looks: Look) -> set[bytes]:
     return {source for look in looks for source in _sources(look.state.snapshot)}
 
 
+def _told_of_flags(paths: frozenset[bytes]) -> tuple[Risk, ...]:
+    if not paths:
+        return ()
+    told = f"flags in the index hide changes from a plain git status: {_names(sorted(paths))}"
+    return (Risk(code="hidden_by_index", message=told),)
+
+
+def _names(paths: Sequence[bytes]) -> str:
+    shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in paths[:_NAMED])
+    return shown if len(paths) <= _NAMED else f"{shown} and {len(paths) - _NAMED} more"
+
+
 def _told_of_writing(paths: set[bytes], before: Manifest) -> tuple[Risk, ...]:
     """A pass may rest on what the validation itself wrote: on a file that stood there before, or on
     one beside those. A folder that it made is where its products go, and no alarm."""
@@ -107,9 +121,7 @@ def _told_of_writing(paths: set[bytes], before: Manifest) -> tuple[Risk, ...]:
     )
     if not written:
         return ()
-    shown = ", ".join(path.decode("utf-8", "backslashreplace") for path in written[:_NAMED])
-    more = f" and {len(written) - _NAMED} more" if len(written) > _NAMED else ""
-    told = f"the validation changed files that the agent had not: {shown}{more}"
+    told = f"the validation changed files that the agent had not: {_names(written)}"
     return (Risk(code="validator_wrote", message=told),)
 
 

@@ -19,6 +19,7 @@ TRICKS_ON_FILES: tuple[Trick, ...] = (
         does="edits a file behind `update-index --assume-unchanged`",
         script="git update-index --assume-unchanged a.txt; echo hidden > a.txt",
         changed=_A,
+        codes=frozenset({"hidden_by_index"}),
         hides=True,
     ),
     Trick(
@@ -26,6 +27,7 @@ TRICKS_ON_FILES: tuple[Trick, ...] = (
         does="edits a file behind `update-index --skip-worktree`",
         script="git update-index --skip-worktree a.txt; echo hidden > a.txt",
         changed=_A,
+        codes=frozenset({"hidden_by_index"}),
         hides=True,
     ),
     Trick(
@@ -33,7 +35,7 @@ TRICKS_ON_FILES: tuple[Trick, ...] = (
         does="deletes files behind a sparse checkout of its own",
         script="git sparse-checkout set --no-cone '/a.txt' '/b.txt' '/.git*' '/stamp.txt'",
         changed=frozenset({b"src/app.py", b"src/lib/core.py"}),
-        codes=_TAMPERED,
+        codes=frozenset({"hidden_by_index", "tampered"}),
         hides=True,
     ),
     Trick(
@@ -176,18 +178,21 @@ TRICKS_ON_FILES: tuple[Trick, ...] = (
         does="puts a link to a copy in the place of a folder",
         script='cp -R src "$OUTSIDE/copy"; rm -r src; ln -s "$OUTSIDE/copy" src',
         changed=frozenset({b"src", b"src/app.py", b"src/lib/core.py"}),
+        codes=frozenset({"link_leads_outside"}),
     ),
     Trick(
         name="ring_of_links",
         does="leaves links that lead to each other and to their own folder",
         script="ln -s two one; ln -s one two; ln -s . here; ln -s ../../.. up",
         changed=frozenset({b"one", b"two", b"here", b"up"}),
+        codes=frozenset({"link_leads_outside"}),
     ),
     Trick(
         name="hard_link",
         does="puts a second name of a file elsewhere in the place of a file",
         script='tr a x < a.txt > "$OUTSIDE/other"; rm a.txt; ln "$OUTSIDE/other" a.txt',
         changed=_A,
+        codes=frozenset({"hard_link"}),
     ),
     Trick(
         name="odd_names",
