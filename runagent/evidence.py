@@ -23,7 +23,7 @@ from runagent.process import ProcessRunner
 from runagent.sandbox.protocol import GitPlace
 from runagent.shadow_git import ShadowGit
 from runagent.shared_state import SharedState, read_shared_state, tell_tampering
-from runagent.snapshot import Snapshot, parse_name_status, take_snapshot
+from runagent.snapshot import Snapshot, parse_name_status, take_first_snapshot
 from runagent.tree_evidence import TreeEvidence, TreeState
 from runagent.weighing import Evidence, Look, weigh
 from runagent.worktree import Worktree, stands_in_place
@@ -68,7 +68,7 @@ class EvidenceCollector:
         found = os.lstat(self._worktree.path)
         self._identity = (found.st_dev, found.st_ino)
         deadline = Deadline(self._deadline_s)
-        start = take_snapshot(self._shadow, deadline, also=(), before=None)
+        start = take_first_snapshot(self._shadow, deadline)
         if start.is_incomplete:
             raise CouldNotCheck(start.problems[0].message)
         if start.changed:

@@ -7,13 +7,13 @@ checkout, so that the start costs no read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from runagent.deadline import Deadline
 from runagent.file_contents import Content, ContentReader
-from runagent.manifest import Manifest, ManifestBounds, is_file, joined
+from runagent.manifest import Manifest, ManifestBounds, change_time_ns, is_file, joined
 from runagent.manifest_walk import take_manifest
 
 
@@ -80,19 +80,8 @@ class TreeWatcher:
     ) -> TreeLook:
         """Return the look that `manifest` is a part of. Files that are new, or may be other than at
         `before`, are read now, unless they are new and ignored: those are no work."""
-        to_read: set[bytes] = set()
-        kept: dict[bytes, Content] = {}
-        for folder, names in manifest.folders.items():
-            old_names = before.manifest.folders.get(folder, {})
-            for name, item in names.items():
-                if not is_file(item):
-                    continue
-                path = joined(folder, name)
-                if old_names.get(name) == item and not before.manifest.may_have_changed_since(item):
-                    if path in before.contents:
-                        kept[path] = before.contents[path]
-                elif name in old_names or not is_ignored(path):
-                    to_read.add(path)
+        to_read = set(_in_doubt(manifest, before.manifest, is_ignored))
+        kept = {path: found for path, found in before.contents.items() if path not in to_read}
         unread = before.unread - to_read
         look = TreeLook(manifest=manifest, unread=unread, stored=before.stored)
         return self._having_read(look, to_read, kept, deadline)
@@ -116,3 +105,22 @@ class TreeWatcher:
         return TreeLook(
             manifest=look.manifest, contents=contents, unread=unread, stored=look.stored
         )
+
+
+def _in_doubt(
+    manifest: Manifest, before: Manifest, is_ignored: Callable[[bytes], bool]
+) -> Iterator[bytes]:
+    """Yield the files that are new, or may be other than before."""
+    proven_ns = before.proven_ns
+    for folder, names in manifest.folders.items():
+        old_names = before.folders.get(folder, {})
+        if names is old_names and before.youngest.get(folder, 0) <= proven_ns:
+            continue
+        for name, item in names.items():
+            if not is_file(item):
+                continue
+            old = old_names.get(name)
+            if old != item or change_time_ns(item) > proven_ns:
+                path = joined(folder, name)
+                if old is not None or not is_ignored(path):
+                    yield path

@@ -55,7 +55,7 @@ class Manifest:
     folders: Mapping[bytes, Mapping[bytes, bytes]] = field(default_factory=dict)
     unreadable: frozenset[bytes] = frozenset()
     is_whole: bool = True
-    youngest_ns: int = 0  # the latest time of change of any file
+    youngest: Mapping[bytes, int] = field(default_factory=dict)  # folder -> latest change, in ns
     problems: tuple[Risk, ...] = ()
 
     def item(self, path: bytes) -> bytes | None:
@@ -63,10 +63,12 @@ class Manifest:
         folder, _, name = path.rpartition(b"/")
         return self.folders.get(folder, {}).get(name)
 
-    def may_have_changed_since(self, item: bytes) -> bool:
-        """Say whether a file that still has this item may have been changed after this look: it
-        was changed in the last step of the clock that any file of the tree has seen."""
-        return not TELLS_CHANGES or change_time_ns(item) > self.youngest_ns - _STEP_NS
+    @property
+    def proven_ns(self) -> int:
+        """Return the time of change up to which a file that still has its item was surely not
+        changed after this look. Younger ones were changed in the last step of the clock that any
+        file of the tree has seen, and a second change in that step would look the same."""
+        return max(self.youngest.values(), default=0) - _STEP_NS if TELLS_CHANGES else -1
 
     def paths(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield every path with its item, folders included."""
@@ -75,11 +77,14 @@ class Manifest:
                 yield joined(folder, name), item
 
 
+FOLDER: Final = _MODE.pack(stat.S_IFDIR)
+
+
 def pack(found: os.stat_result, target: bytes = b"") -> bytes:
     """Return the item of one name: what is remembered of it. `target` is where a link leads. A
     folder is remembered as one and no more: its times change with every file in it."""
     if stat.S_ISDIR(found.st_mode):
-        return _MODE.pack(stat.S_IFDIR)
+        return FOLDER
     return (
         _ITEM.pack(
             found.st_mode,

@@ -15,7 +15,7 @@ from typing import Final
 
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
-from runagent.manifest import Manifest, ManifestBounds, change_time_ns, joined, pack
+from runagent.manifest import FOLDER, Manifest, ManifestBounds, joined, pack
 
 BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 _FOLDER_FLAGS: Final = (
@@ -65,7 +65,8 @@ class _Walk:
         self._unreadable: dict[bytes, str] = {}
         self._left_out = ""
         self._count = 0
-        self._youngest_ns = 0
+        self._next_check = 0
+        self._youngest: dict[bytes, int] = {}
         self._device = 0
 
     def start(self, root: bytes) -> None:
@@ -92,7 +93,7 @@ class _Walk:
             folders=self._folders,
             unreadable=frozenset(self._unreadable),
             is_whole=not self._left_out,
-            youngest_ns=self._youngest_ns,
+            youngest=self._youngest,
             problems=tuple(problems),
         )
 
@@ -114,26 +115,32 @@ class _Walk:
     def _names(self, place: int | bytes, path: bytes, names: dict[bytes, bytes]) -> list[bytes]:
         """Put what stands in the folder into `names`; return the folders to enter."""
         inner: list[bytes] = []
+        youngest = 0
         with os.scandir(place) as entries:
             for entry in entries:
                 name = os.fsencode(entry.name)
                 if name == _GIT and not path:
                     continue
-                if self._is_full():
+                if self._count >= self._next_check and self._is_full():
                     break
+                self._count += 1
                 found = entry.stat(follow_symlinks=False)
-                names[name] = item = pack(found, self._target(place, name, found.st_mode))
-                self._youngest_ns = max(self._youngest_ns, change_time_ns(item))
-                if stat.S_ISDIR(found.st_mode) and name != _GIT:
-                    inner.append(name)
+                if stat.S_ISDIR(found.st_mode):
+                    names[name] = FOLDER
+                    if name != _GIT:
+                        inner.append(name)
+                    continue
+                names[name] = pack(found, self._target(place, name, found.st_mode))
+                youngest = max(youngest, found.st_ctime_ns)
+        self._youngest[path] = youngest
         return inner
 
     def _is_full(self) -> bool:
-        self._count += 1
-        if self._count > self._bounds.files_max:
+        if self._count >= self._bounds.files_max:
             self._left_out = f"there are more than {self._bounds.files_max}"
-        elif self._count % _LOOK_EVERY == 0 and self._deadline.is_over():
+        elif self._deadline.is_over():
             self._left_out = f"it took longer than {self._deadline.seconds:.0f} s"
+        self._next_check = min(self._count + _LOOK_EVERY, self._bounds.files_max)
         return bool(self._left_out)
 
     def _enter(self, parent: int | bytes, path: bytes, name: bytes, depth: int) -> None:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from contracts.errors import FleetError
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
+from runagent.manifest import Manifest
 from runagent.shadow_git import ShadowGit
 from runagent.staging import Staged, stage_everything
-from runagent.traps import find_traps, trap_risk
+from runagent.traps import find_traps, trap_risk, traps_in
 
 _GITLINK = b"160000"
 
@@ -40,14 +41,23 @@ class Snapshot:
 
 
 def take_snapshot(
-    shadow: ShadowGit, deadline: Deadline, *, also: Iterable[bytes], before: Snapshot | None
+    shadow: ShadowGit,
+    deadline: Deadline,
+    *,
+    also: Iterable[bytes],
+    before: Snapshot | None,
+    manifest: Manifest | None = None,
 ) -> Snapshot:
     """Return the tree as it stands now. `also` are paths to look at even if they are ignored,
-    `before` is the last snapshot. Never raises for anything that git or the tree does."""
+    `before` is the last snapshot, `manifest` a walk of the tree as it stands. Never raises for
+    anything that git or the tree does."""
     problems: list[Risk] = []
     loose: dict[bytes, str] = {}
     staged = Staged()
-    traps = find_traps(os.fsencode(shadow.work_tree))
+    if manifest is not None and manifest.is_whole and not manifest.unreadable:
+        traps = traps_in(manifest)
+    else:
+        traps = find_traps(os.fsencode(shadow.work_tree))
     if traps:
         kept = before or Snapshot()
         return Snapshot(
@@ -71,6 +81,24 @@ def take_snapshot(
         entries=entries,
         loose=loose,
         nested=tuple(staged.nested),
+    )
+
+
+def take_first_snapshot(shadow: ShadowGit, deadline: Deadline) -> Snapshot:
+    """Return the fresh checkout as it stands. Where git finds it as our index has it, which is
+    nearly always, nothing is staged."""
+    problems: list[Risk] = []
+    changed, renames, ignored = _read_status(shadow, deadline, problems)
+    if changed or problems:
+        return take_snapshot(shadow, deadline, also=(), before=None)
+    entries, tree = _read_entries(shadow, deadline, None, problems)
+    return Snapshot(
+        ignored=ignored,
+        renames=renames,
+        tree=tree,
+        problems=tuple(problems),
+        entries=entries,
+        loose=_submodule_states(shadow, entries),
     )
 
 

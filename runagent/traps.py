@@ -11,6 +11,7 @@ import stat
 from typing import Final
 
 from contracts.run_agent import Risk
+from runagent.manifest import Manifest, is_file, is_special, joined, size_of
 
 _RULE_FILES: Final = frozenset({b".gitignore", b".gitattributes"})
 # Git itself passes over attribute files beyond 100 MB; a rule file of people has some kilobytes.
@@ -36,6 +37,17 @@ def find_traps(root: bytes) -> list[bytes]:
         except OSError:
             continue
     return sorted(traps)
+
+
+def traps_in(manifest: Manifest) -> list[bytes]:
+    """Return the same as `find_traps` out of a walk that is done already, and whole."""
+    return sorted(
+        joined(folder, name)
+        for folder, names in manifest.folders.items()
+        for name in _RULE_FILES.intersection(names)
+        if is_special(names[name])
+        or (is_file(names[name]) and size_of(names[name]) > _RULES_MAX_BYTES)
+    )
 
 
 def trap_risk(traps: list[bytes]) -> Risk:

@@ -69,7 +69,9 @@ class TreeEvidence:
             same = tell_differences(before.files, files).are_none
             if same and committed == before.also and manifest.is_whole:
                 return replace(before, files=files)
-        snapshot = take_snapshot(self._shadow, deadline, also=committed, before=before.snapshot)
+        snapshot = take_snapshot(
+            self._shadow, deadline, also=committed, before=before.snapshot, manifest=manifest
+        )
         if files is None:
             ignored = IgnoredPaths(snapshot.ignored, snapshot.entries)
             files = self._watcher.read(manifest, before.files, deadline, ignored.__contains__)

@@ -60,13 +60,13 @@ def measure(place: Path, files: int, changed: int, *, drop: bool) -> None:
         cold = _seconds(lambda: git(tree, "status", "--porcelain"))  # noqa: B023 - called at once
         _forget(drop)
         warm = _seconds(lambda: git(tree, "status", "--porcelain"))  # noqa: B023 - as above
-        total = sum(looks.values())
-        shown = ", ".join(f"{name} {seconds:.3f} s" for name, seconds in looks.items())
-        print(f"{files} files, {edits} changed: {shown}, together {total:.3f} s")
-        print(f"    cold git status {cold:.3f} s, once more {warm:.3f} s")
-        print(
-            f"    ratio to the cold one: {total / cold:.2f} together, {looks['S1'] / cold:.2f} S1"
-        )
+        for place_in, unit in enumerate(("s", "s of processors")):
+            costs = {name: pair[place_in] for name, pair in looks.items()}
+            total, base = sum(costs.values()), cold[place_in]
+            shown = ", ".join(f"{name} {seconds:.3f}" for name, seconds in costs.items())
+            print(f"{files} files, {edits} changed: {shown}, together {total:.3f} {unit}")
+            print(f"    git status: cold {base:.3f}, once more {warm[place_in]:.3f} {unit}")
+            print(f"    ratio to the cold one: {total / base:.2f}; S1 {costs['S1'] / base:.2f}")
 
 
 def _forget(drop: bool) -> None:
@@ -78,11 +78,13 @@ def _forget(drop: bool) -> None:
         file.write("3\n")
 
 
-def _seconds(act: object) -> float:
+def _seconds(act: object) -> tuple[float, float]:
+    """Return what `act` takes: seconds on the wall, and seconds of processors, children included.
+    On a machine that does other things besides, only the second says something of us."""
     assert callable(act)
-    began = time.perf_counter()
+    began, used = time.perf_counter(), sum(os.times()[:4])
     act()
-    return time.perf_counter() - began
+    return time.perf_counter() - began, sum(os.times()[:4]) - used
 
 
 if __name__ == "__main__":
