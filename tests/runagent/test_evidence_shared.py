@@ -170,7 +170,7 @@ def test_ordinary_rule_files_are_no_trap(repo: Path) -> None:
         write(".gitignore", "*.log\n")(tree)
         write("sub/.gitattributes", "* text\n")(tree)
         (tree / "link").mkdir()
-        (tree / "link" / ".gitignore").symlink_to("/nowhere")
+        (tree / "link" / ".gitignore").symlink_to("nowhere")
 
     run = collect(repo, agent)
     assert run.evidence.risks == ()
