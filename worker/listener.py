@@ -44,6 +44,8 @@ from worker.run_folders import RunFolders
 from worker.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
+from worker.trees.desk import open_desk
+from worker.trees.periodic import PeriodicCollection
 
 # How long a broker that does not answer may hold up each step of the end.
 _LOOK_S: Final = 3.0
@@ -161,6 +163,8 @@ class Listener:
         self._heartbeat = Heartbeat(
             connection, state, clock, say, renew=partial(self._lease.renew, self._give_way)
         )
+        desk = open_desk(settings, self._journal, runner=runner, clock=clock)
+        self._collection = PeriodicCollection(desk.collector, clock, say)
 
     def run(self) -> None:
         """Serve until a signal, or `request_stop`, ends it; return when it has ended in order."""
@@ -181,6 +185,8 @@ class Listener:
         try:
             self._recovery.run()
             self._housekeeping.tidy()
+            if settings.worktrees.gc:
+                self._collection.start(ended)
             with self._hang_up.after(_LOOK_S, since=self._stop):
                 self._intake.run(self._stop)
             self._drain.run()

@@ -27,7 +27,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "Broker out of memory": ("test_broker_out_of_memory",),
     "Disk full": ("test_disk_full",),
     "Git locks": ("test_git_locks",),
-    "Garbage collection": ("test_garbage_collection",),
+    "Garbage collection": ("test_garbage_collection", "test_trees_in_parallel"),
     "Clock jumps": ("test_clock_jumps",),
     "Drain": ("test_drain",),
     "Poison in the queue": ("test_poison_in_the_queue",),

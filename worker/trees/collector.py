@@ -7,7 +7,7 @@ tree that fails stops nothing else. Removes by the register alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contracts.clock import Clock
@@ -23,6 +23,7 @@ from worker.trees.states import TreeState
 from worker.trees.survey import TreeSurvey, TreeView
 
 _DAY_S: Final = 86_400.0
+_LOOKS_MAX: Final = 100  # half a second each: a listener has jobs to run meanwhile
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class Collection:
     """What one collection did, or would do: job ids with the reason."""
 
     dry_run: bool = False
+    stopped: Callable[[], bool] = lambda: False
     removed: list[tuple[str, str]] = field(default_factory=list)
     deleted: list[tuple[str, str]] = field(default_factory=list)
     settled: list[tuple[str, str]] = field(default_factory=list)
@@ -57,24 +59,31 @@ class TreeCollector:
         self._policy = policy
         self._clock = clock
         self._free = free
+        self._next_look = 0
 
-    def collect(self, *, dry_run: bool = False, force: bool = False) -> Collection:
+    def collect(
+        self,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        thorough: bool = True,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Collection:
         """Settle, delete what is past its grace, and remove what the policy lets go; with `dry_run`
-        only say so. `force` lets uncommitted work go too, past `expire_days`."""
-        done = Collection(dry_run=dry_run)
+        only say so. `force` lets uncommitted work go too, past `expire_days`. Not `thorough`: look
+        at no tree if none could go, and else at some of them. Ends soon when `stopped()`."""
+        done = Collection(dry_run=dry_run, stopped=stopped)
         self._settle_all(done)
-        views = self._survey.view_all()
+        views = self._survey.view_all(look=thorough)
         self._delete_removed([view for view in views if view.state is TreeState.REMOVED], done)
         self._close([view for view in views if view.state is TreeState.REMOVED_BY_OWNER], done)
         gone = (TreeState.REMOVED, TreeState.REMOVED_BY_OWNER)
         standing = {view.record.job: view for view in views if view.state not in gone}
-        choices = choose(
-            [self._candidate(view) for view in standing.values()],
-            self._policy,
-            free_bytes=self._least_free(standing.values()),
-            force=force,
-        )
-        for choice in choices:
+        free = self._least_free(standing.values())
+        if not thorough:
+            self._look_at_some(standing, free, done)
+        candidates = [self._candidate(view) for view in standing.values()]
+        for choice in choose(candidates, self._policy, free_bytes=free, force=force):
             self._remove(standing.pop(choice.job).record, choice, done, force=force)
         done.stayed += [(job, why_it_stays(view)) for job, view in standing.items()]
         if not dry_run:
@@ -82,6 +91,29 @@ class TreeCollector:
             self._trees.forget_gone(now - self._grace_s())
             self._survey.clear_old_looks(now - _DAY_S)
         return done
+
+    def is_below_floor(self) -> bool:
+        """Say whether the disk of a tree has less room than the policy asks for."""
+        paths = [record.path for record in self._trees.standing()]
+        return any(self._is_below_floor(path) for path in paths)
+
+    def _look_at_some(
+        self, standing: dict[str, TreeView], free: int | None, done: Collection
+    ) -> None:
+        """Look at trees that the policy would let go if all of them were safe, some at a time."""
+        hoped = [
+            replace(self._candidate(view), is_safe=True, is_committed=True)
+            for view in standing.values()
+        ]
+        if not choose(hoped, self._policy, free_bytes=free):
+            return
+        jobs = [tree.job for tree in hoped if tree.is_free]
+        start = self._next_look % max(1, len(jobs))
+        for job in (jobs[start:] + jobs[:start])[:_LOOKS_MAX]:
+            if done.stopped():
+                return
+            self._next_look += 1
+            standing[job] = self._survey.view(standing[job].record)
 
     def _settle_all(self, done: Collection) -> None:
         for record in self._trees.standing():
@@ -135,6 +167,8 @@ class TreeCollector:
         what: str,
         done: Collection,
     ) -> None:
+        if done.stopped():
+            return
         if not done.dry_run:
             try:
                 with self._remover.holding(record):

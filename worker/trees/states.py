@@ -53,7 +53,7 @@ def states_of(facts: TreeFacts) -> tuple[TreeState, ...]:
         TreeState.IN_USE: facts.is_in_use and not facts.is_running,
         TreeState.LOCKED: facts.is_locked and not facts.is_running,
         TreeState.ORPHANED: facts.is_orphaned,
-        TreeState.UNKNOWN: not looked and not facts.is_running and not facts.is_orphaned,
+        TreeState.UNKNOWN: not (looked or facts.is_running or facts.is_in_use or facts.is_orphaned),
         TreeState.LANDED: looked and facts.has_landed,
         TreeState.AWAITING_REVIEW: looked
         and holds_work

@@ -85,10 +85,12 @@ class TreeSurvey:
         self._runner = runner
         self._processes = processes
 
-    def view_all(self) -> list[TreeView]:
-        """Return every tree that is not gone for good, oldest first."""
+    def view_all(self, *, look: bool = True) -> list[TreeView]:
+        """Return every tree that is not gone for good, oldest first; without `look` none is looked
+        at, and those that stand are unknown."""
         processes = self._processes()
-        return [self._view(record, processes) for record in self._journal.trees.standing()]
+        records = self._journal.trees.standing()
+        return [self._view(record, processes, look=look) for record in records]
 
     def view(self, record: TreeRecord) -> TreeView:
         """Return one tree."""
@@ -114,24 +116,26 @@ class TreeSurvey:
             if folder.lstat().st_mtime < before:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _view(self, record: TreeRecord, processes: tuple[Standing, ...]) -> TreeView:
+    def _view(
+        self, record: TreeRecord, processes: tuple[Standing, ...], *, look: bool = True
+    ) -> TreeView:
         job = self._journal.find(record.job)
         result = _result_of(job)
         place = standing_place(record)
         in_use = self._who_uses(record, job, place, processes)
         facts = _facts_without_look(record, job, place, bool(in_use), result)
-        look = None
+        seen = None
         unseen = facts.is_removed or facts.is_missing or facts.is_orphaned
-        if not (unseen or facts.is_running or in_use):
-            look = self._look(record, place)
-            facts = _with_look(facts, look)
+        if look and not (unseen or facts.is_running or in_use):
+            seen = self._look(record, place)
+            facts = _with_look(facts, seen)
         return TreeView(
             record=record,
             states=states_of(facts),
             bytes=bytes_of(place.path),
             status="" if result is None else result.status.value,
             in_use=in_use,
-            look=look,
+            look=seen,
             ignored_only=result is not None
             and any(risk.code == "ignored_only" for risk in result.risks),
         )
