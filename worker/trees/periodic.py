@@ -41,7 +41,7 @@ class PeriodicCollection:
         self._ask_every_s = ask_every_s
 
     def start(self, ended: threading.Event) -> None:
-        """Run in a thread of its own. It is a daemon that nobody waits for: what it leaves half done
+        """Run in a thread of its own, a daemon that nobody waits for: what it leaves half done
         when this process ends is ended by the next collection."""
         threading.Thread(target=self.run, args=(ended,), name="collection", daemon=True).start()
 
