@@ -37,6 +37,7 @@ VERBS: Final[dict[str, Verb]] = {
     "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
     "result": Verb("dispatch.commands.result:command", "Print the result of a job."),
     "jobs": Verb("dispatch.commands.jobs:command", "Show jobs, and why they wait."),
+    "job": Verb("worker.commands.job:command", "Show what this host knows of one of its jobs."),
     "sweep": Verb("dispatch.commands.sweep:command", "See to jobs that were lost or are over."),
     "hosts": Verb("dispatch.commands.hosts:command", "Show hosts with their lanes and agents."),
     "listen": Verb("worker.commands.listen:command", "Take jobs of a lane and run them here."),
@@ -60,6 +61,10 @@ VERBS: Final[dict[str, Verb]] = {
 AGENT_FINDER: Final = "worker.agent_finder:find_agents"
 # Asked for by `config show`: how each agent is started, defaults included.
 AGENT_PRESETS: Final = "worker.agent_finder:agent_presets"
+
+# Asked for by `jobs` and `result`: what this machine's own journal has, where it is a host.
+LOCAL_JOBS: Final = "worker.commands.job:print_local_jobs"
+LOCAL_RESULT: Final = "worker.commands.job:print_local_result"
 
 
 def load_named(target: str) -> Any:

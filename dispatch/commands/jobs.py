@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import click
 
+from dispatch.cli import LOCAL_JOBS, load_named
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
@@ -24,14 +25,18 @@ Example:
 @click.option(
     "--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many."
 )
+@click.option("--local", is_flag=True, help="Those of this host's journal; asks no broker.")
 @redis_option
 @json_option
 @boundary
-def command(*, limit: int, redis_url: str | None, as_json: bool) -> None:
+def command(*, limit: int, local: bool, redis_url: str | None, as_json: bool) -> None:
     """Show the newest jobs: state, host, lane, age, and why one is not further.
 
     A status is shown only when its result's signature held.
     """
+    if local:
+        load_named(LOCAL_JOBS)(limit, as_json=as_json)
+        return
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         views = client.jobs(limit)
     if as_json:
