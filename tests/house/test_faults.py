@@ -18,6 +18,7 @@ from tests.support.source_tree import PROJECT, parse, product_files, relative
 FAULTS: dict[str, tuple[str, ...]] = {
     "Double delivery": ("test_double_delivery",),
     "Listener or run killed": ("test_listener_or_run_killed", "test_no_orphans"),
+    "A listener taken for dead": ("test_orphan_fenced",),
     "Host asleep": ("test_host_asleep",),
     "Broker down": ("test_broker_down",),
     "Broker restarted": ("test_broker_restarted",),

@@ -104,6 +104,7 @@ class Host:
     lanes: tuple[str, ...] = (LANE,)
     options: tuple[str, ...] = ()
     extra: dict[str, str] = field(default_factory=dict)
+    log_name: str = "listener.log"
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -124,7 +125,7 @@ class Host:
 
     @property
     def log(self) -> str:
-        path = self.home / "listener.log"
+        path = self.home / self.log_name
         return path.read_text(errors="replace") if path.exists() else ""
 
     @property
@@ -185,7 +186,7 @@ class Host:
         """Start the listener and wait until it says that it listens."""
         assert self.process is None
         before = self.log.count(" listening ")
-        with (self.home / "listener.log").open("ab") as log:
+        with (self.home / self.log_name).open("ab") as log:
             self.process = subprocess.Popen(
                 self.command,
                 env=self.environment,
@@ -195,7 +196,7 @@ class Host:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_until(lambda: self._listens(before), "the listener listens")
+        wait_until(lambda: self._listens(before), "the listener listens", 90)
 
     def kill(self) -> None:
         """Kill the listener as a crash does."""
