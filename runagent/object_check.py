@@ -28,7 +28,9 @@ def verify_start(shadow: ShadowGit, commit: str, tree: str, deadline: Deadline) 
     """
     _verify(shadow, [commit.encode("ascii")], deadline)
     listing, _ = shadow.run(("ls-tree", "-r", "-t", "-d", "-z", commit), deadline)
-    trees = [record.split(b"\t")[0].split(b" ")[2] for record in listing.split(b"\0") if record]
+    entries = [record.split(b"\t")[0].split(b" ") for record in listing.split(b"\0") if record]
+    # A submodule's commit is listed as well, and lies in another repository.
+    trees = [words[2] for words in entries if words[1] == b"tree"]
     root, _ = shadow.run(("rev-parse", "--verify", f"{commit}^{{tree}}"), deadline)
     _verify(shadow, [root.strip(), *trees], deadline)
     raw, _ = shadow.run(("diff-tree", "-r", "-z", "--raw", "--no-renames", commit, tree), deadline)

@@ -197,6 +197,7 @@ def test_submodules_are_filled_when_the_host_says_so_and_the_shared_settings_sta
     done = desk.run()
     assert done.result["changed_files"] == ["new.py"]
     assert "submodules_empty" not in done.codes
+    assert "new.py" in desk.machine.succeed("worktrees", "diff", done.result["jobId"])
     lib = desk.tree(done) / "libs" / "lib"
     assert (lib / "deep" / "inner.txt").exists() == (mode == "recursive")
     assert (desk.repo / ".git" / "config").read_bytes() == config
@@ -273,6 +274,8 @@ def test_a_tree_with_submodules_is_removed_after_the_clean_check_and_restored(
     assert control.returncode != 0, "plain git does not remove a tree with submodules"
     assert desk.row(job)["states"] == ["clean"]
     (tree / "libs" / "lib" / "deep" / "inner.txt").write_text("changed\n")
+    assert desk.row(job)["changedFiles"] == ["libs/lib/deep/inner.txt"]
+    assert desk.machine.succeed("worktrees", "diff", job) == "", "no file of this repository"
     assert desk.machine.run("worktrees", "remove", job).returncode == 2
     (tree / "libs" / "lib" / "deep" / "inner.txt").write_text("inner\n")
     desk.machine.succeed("worktrees", "remove", job)
