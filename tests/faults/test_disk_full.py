@@ -19,6 +19,7 @@ from worker.reserve import RESERVE_BYTES
 # Room for the reserve, a journal and some runs.
 STATE_MB = 24
 
+# No sandbox: in one, this agent could not reach the state folder to fill its disk.
 # Fills the disk of the folder that stands in `fill` (once), works, and waits to be released.
 FILLING_AGENT = """
 import os, sys, time
@@ -66,7 +67,7 @@ def host(broker: Broker, tmp_path: Path) -> Iterator[Host]:
         host = make_host(tmp_path, broker, make_sender(tmp_path / "sender"), repo)
         place_program(host.home / "bin", "codex", FILLING_AGENT)
         config = host.fleet_home / "config.toml"
-        config.write_text("[worktrees]\ndisk_floor_bytes = 0\n")
+        config.write_text('[worktrees]\ndisk_floor_bytes = 0\n[sandbox]\nmode = "none"\n')
         config.chmod(0o600)
         host.start()
         try:

@@ -163,7 +163,7 @@ def test_drain_stops_what_still_runs_when_its_deadline_has_passed(
     with listening_host(tmp_path, broker) as host:
         assert host.stop() == 0
         config = host.fleet_home / "config.toml"
-        config.write_text("[host]\ndrain_timeout_s = 1\n")
+        config.write_text('[host]\ndrain_timeout_s = 1\n[sandbox]\nmode = "none"\n')
         config.chmod(0o600)
         host.start()
         running = start_waiting_job(host)
