@@ -85,7 +85,8 @@ class Sweeper:
         is_wanted = resend_lane and not is_over(job, self._clock.wall())
         if is_wanted or self._may_push(job, where):
             return self._push_lost(job, hosts)
-        return Pushed.CLAIM_UNKNOWN
+        self.tend(job, hosts)  # its time may be over, and then it has an end from here on
+        return Pushed.CLAIM_UNKNOWN if self._answers.kept(job) is None else Pushed.FINISHED
 
     def tend(self, job: SentJob, hosts: Sequence[HostView] | None = None) -> Swept | None:
         """Do what is due about one open job of ours; return what was done, None for nothing."""

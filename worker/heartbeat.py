@@ -102,6 +102,7 @@ class Heartbeat:
             with self._redis.pipeline(transaction=True) as pipeline:
                 pipeline.delete(naming.host_key(host))
                 pipeline.set(naming.farewell_key(host), str(now), ex=_INDEX_KEEPS_S)
+                pipeline.zadd(naming.hosts_index(), {host: now})
                 pipeline.execute()
         except RedisError:
             return

@@ -114,6 +114,22 @@ def test_a_call_that_found_no_broker_is_finished_by_the_next_with_the_same_bytes
         assert client.resend(job.job_id) is Pushed.ALREADY_THERE
 
 
+def test_a_job_that_never_arrived_before_its_time_was_over_has_an_end_when_asked_again(
+    desk: Desk,
+) -> None:
+    desk.broker.stop()
+    with desk.client() as client, pytest.raises(Unavailable):
+        client.enqueue_agent(PAYLOAD, lane="A", idempotency_key="k", ttl_s=60)
+    desk.broker.start()
+    with desk.client(ahead_s=200) as client:
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", idempotency_key="k")
+        assert job.pushed is Pushed.FINISHED
+        found = client.result(job)
+        assert found is not None
+        assert [risk.code for risk in found.run.risks] == ["expired"]
+    assert desk.queued("fd.lane.A") == []
+
+
 def test_two_senders_on_one_machine_have_keys_of_their_own(desk: Desk, tmp_path: Path) -> None:
     with desk.client() as client:
         (job,) = client.enqueue_agent(PAYLOAD, lane="A", idempotency_key="k")

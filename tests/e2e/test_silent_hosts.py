@@ -80,6 +80,7 @@ def test_who_waits_is_told_of_silence_once_and_gets_the_result_when_the_host_is_
 
 def test_a_host_that_was_stopped_in_order_says_so_and_its_queued_jobs_too(host: Host) -> None:
     desk = SenderDesk.of(host)
+    wait_until(lambda: host_row(desk)["state"] == "live", "a heartbeat", 60)
     assert host.stop() == 0
     row = host_row(desk)
     assert (row["state"], bool(row["stoppedAt"])) == ("stopped", True)
@@ -100,6 +101,7 @@ def test_a_job_queued_for_a_host_that_died_is_shown_as_lost_and_runs_when_it_is_
     host: Host,
 ) -> None:
     desk = SenderDesk.of(host)
+    wait_until(lambda: host_row(desk)["state"] == "live", "a heartbeat", 60)
     host.kill()
     job_id = desk.enqueue(host)["jobId"]
     wait_until(lambda: desk.row(job_id)["state"] == "host_lost", "silence is seen", 60)
