@@ -32,9 +32,11 @@ from validation.admission import check_payload
 from validation.paths import Grammar
 from worker.host_sandbox import host_sandbox
 from worker.journal import Journal
-from worker.journal_records import NewJob
+from worker.journal_records import LOCAL_SENDER, NewJob
 from worker.journal_schema import JobState
+from worker.lost_runs import LostRuns
 from worker.recording_runner import RecordingRunner
+from worker.recovery import Recovery
 from worker.reserve import Reserve
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
 from worker.terminal import Progress
@@ -79,13 +81,35 @@ def run_here(payload: Mapping[str, JsonValue], *, job_id: str, stderr: TextIO) -
         contextlib.closing(Journal(settings.journal_file, SystemClock())) as journal,
         _stopping_on_signals(cancelled),
     ):
+        _recover(settings, journal)
         journal.claim(NewJob(jti=job_id, facts=_facts(request)))
         order = RunOrder(
             job_id=job_id, request=request, repo_on_host=request.repo, host=settings.host
         )
         with _watching(stderr) as watch:
             result = run_agent(order, _ports(settings, journal, order, cancelled, watch, sandbox))
+        with contextlib.suppress(FleetError):
+            journal.processes.end_job(job_id)
         return _finish(journal, Reserve(settings.state_dir), job_id, result)
+
+
+def _recover(settings: HostSettings, journal: Journal) -> None:
+    """End what earlier local runs left that were killed: no listener may ever run here. Trouble
+    with them is no reason to refuse this one."""
+
+    def conclude(job_id: str, result: RunAgentResult) -> None:
+        journal.finish(job_id, result.to_json().encode("utf-8"))
+
+    recovery = Recovery(
+        journal,
+        LostRuns(journal, settings.runtime_dir),
+        conclude,
+        host=settings.host,
+        reserve=Reserve(settings.state_dir),
+        say=lambda what, **details: _LOG.info("%s %s", what, details),
+    )
+    with contextlib.suppress(FleetError):
+        recovery.end([job for job in journal.orphans() if job.iss == LOCAL_SENDER])
 
 
 def _ports(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import psutil
 import pytest
 
 from tests.support.broker import Broker, running_broker
-from tests.support.fleet import place_program, wait_until
+from tests.support.fleet import PROGRAM, place_program, wait_until
 from tests.support.hosts import Host, listening_host
 
 # Deaf to TERM, with one descendant that left its session and one without any environment.
@@ -195,3 +196,37 @@ def test_a_run_frozen_at_a_step_of_the_journal_is_ended_at_the_restart(
 
 def history(host: Host, job_id: str) -> list[str]:
     return host.journal_history(job_id)
+
+
+def local_run(host: Host) -> subprocess.Popen[bytes]:
+    words = ("run-agent", "--agent", "codex", "--ticket", "T-1", "--repo", str(host.repo))
+    return subprocess.Popen(
+        [PROGRAM, *words, "--task", "stay"],
+        env=host.environment,
+        cwd=host.home,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def test_a_killed_local_run_is_ended_by_the_next_one_where_no_listener_runs(host: Host) -> None:
+    assert host.stop() == 0
+    killed = local_run(host)
+    wait_until(lambda: host.starts == 1, "the agent has started", 60)
+    family = psutil.Process(killed.pid).children(recursive=True)
+    agents = [psutil.Process(pid) for pid in json.loads((host.home / "pids").read_text())]
+    for process in family:
+        process.suspend()
+    killed.kill()
+    killed.wait(30)
+    (folder,) = (host.fleet_home / "state" / "runs").iterdir()
+    assert (folder / "prompt").exists()
+    assert any(map(is_alive, agents)), "nobody was awake to end them"
+
+    place_program(host.home / "bin", "codex", "import sys; sys.stdin.read(); open('x', 'w')")
+    assert local_run(host).wait(120) == 0
+    assert not any(map(is_alive, [*family, *agents]))
+    assert not (folder / "prompt").exists()
+    assert host.journal_history(folder.name) == ["claimed", "started", "interrupted", "done"]
