@@ -139,7 +139,8 @@ class GitImport:
         name objects that did not come home."""
         own = os.path.join(self._layer.worktree.admin_dir, "index")
         shutil.copyfile(own, self._git.index_path)
-        self._git.run(("read-tree", "-m", tip), deadline)
+        # -i: the files of the tree are the agent's; whether they match is not asked here.
+        self._git.run(("read-tree", "-i", "-m", tip), deadline)
         shutil.copyfile(self._git.index_path, own + ".new")
         os.replace(own + ".new", own)
 
