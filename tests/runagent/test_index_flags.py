@@ -1,0 +1,66 @@
+"""The bits of an index that hide a file from git's status, read from real and broken indexes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runagent.index_flags import read_hidden
+from tests.support.repositories import git, make_repository
+
+NAMES = {f"{'d/' * (n % 3)}{'n' * n}{n}": f"{n}\n" for n in range(1, 200, 7)}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repo", NAMES)
+
+
+def hidden(repo: Path) -> frozenset[bytes]:
+    return read_hidden(str(repo / ".git" / "index"), id_bytes=20)
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_both_flags_are_read_in_every_version_of_the_format(repo: Path, version: str) -> None:
+    git(repo, "update-index", "--index-version", version)
+    assert hidden(repo) == frozenset()
+    one, two, *_ = sorted(NAMES, key=len)
+    git(repo, "update-index", "--assume-unchanged", one)
+    git(repo, "update-index", "--skip-worktree", two)
+    assert hidden(repo) == {one.encode(), two.encode()}
+    git(repo, "update-index", "--no-assume-unchanged", one)
+    assert hidden(repo) == {two.encode()}
+
+
+def test_an_index_with_longer_ids_is_read(tmp_path: Path) -> None:
+    (tmp_path / "repo").mkdir()
+    git(tmp_path / "repo", "init", "-q", "--object-format=sha256")
+    (tmp_path / "repo" / "file").write_text("x")
+    git(tmp_path / "repo", "add", "file")
+    git(tmp_path / "repo", "update-index", "--assume-unchanged", "file")
+    index = str(tmp_path / "repo" / ".git" / "index")
+    assert read_hidden(index, id_bytes=32) == {b"file"}
+
+
+def test_no_index_a_pipe_or_a_link_hides_nothing(tmp_path: Path, repo: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(repo / ".git" / "index")
+    for name in ("gone", "pipe", "link"):
+        assert read_hidden(str(tmp_path / name), id_bytes=20) == frozenset()
+    assert read_hidden("a\0b", id_bytes=20) == frozenset()
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=300), st.integers(0, 5))
+def test_any_bytes_are_read_to_an_end(
+    tmp_path_factory: pytest.TempPathFactory, tail: bytes, version: int
+) -> None:
+    index = tmp_path_factory.getbasetemp() / "index"
+    index.write_bytes(b"DIRC" + version.to_bytes(4, "big") + b"\xff\xff\xff\xff" + tail)
+    assert isinstance(read_hidden(str(index), id_bytes=20), frozenset)
+    index.write_bytes(tail)
+    assert isinstance(read_hidden(str(index), id_bytes=20), frozenset)
