@@ -17,6 +17,7 @@ from contracts.run_agent import AgentName, RunAgentRequest
 from contracts.sandbox import Capability
 from runagent.agents import AgentPreset
 from runagent.governor import Governor
+from runagent.manifest import ManifestBounds
 from runagent.process import ProcessRunner
 from runagent.repo_trust import TRUST_ALL, RepoTrust
 from runagent.sandbox.none import NoSandbox
@@ -108,3 +109,4 @@ class HostPorts:
     trust: RepoTrust = TRUST_ALL
     trees: TreeRegistry = NO_REGISTRY
     worktree: WorktreeOptions = field(default_factory=WorktreeOptions)
+    manifest_bounds: ManifestBounds = field(default_factory=ManifestBounds)  # of one look

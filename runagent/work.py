@@ -45,6 +45,7 @@ def work(
         runner=ports.runner,
         deadline_s=ports.git_timeout_s,
         git=box.git,
+        bounds=ports.manifest_bounds,
     )
     collector.start()
     around = _look_around(worktree, box, ports)

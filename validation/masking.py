@@ -41,6 +41,16 @@ _FAILING_CODE: Final = re.compile(
     r"[\"']?(?:0*[1-9][0-9]?|0*1[0-9]{2}|0*2[0-4][0-9]|0*25[0-5]|\$\?)[\"']?"
 )
 _SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+# Words before a command that pass its exit code on.
+_PASSING_ON: Final = frozenset({"command", "builtin", "exec", "env", "nohup", "nice", "time"})
+# A condition swallows its command's failure, whatever the shell was told.
+_CONDITIONS: Final = frozenset({"if", "elif", "while", "until"})
+# Commands that are asked as a condition, and are no check.
+_ASKED: Final = frozenset({"[", "[[", "test", "command", "type", "which", "true", "false"})
+# `X=$(a) b` ends with b's exit code.
+_DROPPED_ASSIGNMENT: Final = re.compile(
+    r"(?:^|[;&|\n(])\s*[A-Za-z_]\w*=(?:\"?\$\([^()]*\)\"?|`[^`]*`)[ \t]+[^\s;&|)#]"
+)
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _NESTED_MAX: Final = 4
 
@@ -64,6 +74,8 @@ def masks_exit_code(command: str, *, pipefail: bool = False) -> bool:
 
 def _masks(command: str, *, pipefail: bool, nested: int) -> bool:
     steps = list(_steps(command))
+    if _DROPPED_ASSIGNMENT.search(command):
+        return True
     if not pipefail and any(step.then in ("|", "|&") for step in steps):
         return True
     return (
@@ -92,18 +104,30 @@ def _hides_by_itself(step: _Step, nested: int) -> bool:
     words = step.words
     if not words:
         return False
-    name = _base_name(words[0])
+    name = _command_name(words)
     if step.then == "&" or name in ("!", "trap", "coproc") or (name == "set" and "+o" in words):
         return True
     if any(word in ("'", '"', "\\") for word in words):
         return True  # a quote that is never closed: not readable
-    if _drops_a_substitution(name, step):
+    if _drops_a_substitution(name, step) or _reads_its_script(name, words):
         return True
     inner = _inner_script(words)
     if inner is None:
         return False
     # A shell inside does not inherit pipefail.
     return nested >= _NESTED_MAX or _masks(inner, pipefail=False, nested=nested + 1)
+
+
+def _command_name(words: tuple[str, ...]) -> str:
+    """Return the command's own name, behind the words that pass its exit code on."""
+    names = [_base_name(word) for word in words]
+    return next((name for name in names if name not in _PASSING_ON), names[0])
+
+
+def _reads_its_script(name: str, words: tuple[str, ...]) -> bool:
+    """`bash <<< "a; b"` runs a script that is not followed here."""
+    is_shell = name in _SHELLS or name in ("source", ".")
+    return is_shell and any(word.startswith("<<") for word in words)
 
 
 def _drops_a_substitution(name: str, step: _Step) -> bool:
@@ -137,14 +161,27 @@ def _recovers(steps: Sequence[_Step]) -> bool:
 
 
 def _goes_on_after_a_failure(steps: Sequence[_Step]) -> bool:
-    """`a; b` ends with b's exit code, unless the shell was told to stop at the first failure."""
-    if any(_switches_on_stop(step.words) for step in steps):
-        return any(step.words[:1] == ("set",) and "+e" in step.words for step in steps)
+    """`a; b` ends with b's exit code, unless the shell was told before to stop at a failure. Told
+    so it still goes on after `if a` and after the a of `a && b`."""
     last = max((position for position, step in enumerate(steps) if step.words), default=0)
-    return any(
-        step.words and step.then in (";", "\n", ";;") and not _may_be_passed_over(step.words)
-        for step in steps[:last]
-    )
+    stops = False
+    for position, step in enumerate(steps[:last]):
+        stops = _switches_on_stop(step.words) or (stops and not _switches_off_stop(step.words))
+        if _is_passed_over(step, steps[position + 1 : last + 1], stops=stops):
+            return True
+    return False
+
+
+def _is_passed_over(step: _Step, following: Sequence[_Step], *, stops: bool) -> bool:
+    """Say whether what follows is run though `step` failed."""
+    if not step.words or _may_be_passed_over(step.words):
+        return False
+    if not stops:
+        return step.then in (";", "\n", ";;")
+    if _base_name(step.words[0]) in _CONDITIONS:
+        return len(step.words) > 1 and _base_name(step.words[1]) not in _ASKED
+    ends_here = all(later.then in ("&&", "") for later in following)
+    return step.then == "&&" and not ends_here and _base_name(step.words[0]) not in _ASKED
 
 
 def _fails(step: _Step) -> bool:
@@ -168,6 +205,10 @@ def _switches_on_stop(words: tuple[str, ...]) -> bool:
     if not words or words[0] != "set":
         return False
     return any(re.fullmatch(r"-[a-z]*e[a-z]*|errexit", word) for word in words[1:])
+
+
+def _switches_off_stop(words: tuple[str, ...]) -> bool:
+    return words[:1] == ("set",) and "+e" in words
 
 
 def _base_name(word: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -77,6 +78,18 @@ MASKED = [
     "cat <<E\nx\nE\npytest\ntrue",
     "case x in a) pytest;; esac; true",
     "if pytest; then true; fi",
+    "x=$(pytest) true",
+    'X="$(pytest)" make',
+    "cd sub; x=`pytest` true",
+    "set -e; if pytest; then true; fi",
+    "set -e; while pytest; do break; done",
+    "set -e; pytest && true; true",
+    "set -e\npytest && mypy .\necho done",
+    "pytest; set -e",
+    "pytest\nset -e\nmypy .",
+    "command true $(pytest)",
+    'bash <<< "pytest; true"',
+    'source /dev/stdin <<< "pytest; true"',
 ]
 
 HONEST = [
@@ -136,6 +149,13 @@ HONEST = [
     "echo ok && pytest",
     "set -x; pytest",
     "sh -c",
+    "set -e; if [ -d sub ]; then cd sub; fi; pytest",
+    "set -e; [ -d sub ] && cd sub; pytest",
+    "set -e; pytest && mypy .",
+    "set -e; cd sub && pytest",
+    "command pytest",
+    "x=$(git rev-parse HEAD)",
+    "bash run.sh < input",
     "bash -x -c 'pytest'",
 ]
 
@@ -230,3 +250,70 @@ def test_any_text_gets_an_answer(command: str) -> None:
 def test_the_longest_command_gets_its_answer_in_time() -> None:
     for text in ("a" * 65_536, "'" * 65_535, '"\\' * 32_000, "a;" * 32_000, "(" * 65_536):
         assert masks_exit_code(text) in (True, False)
+
+
+# Every one of these ends with 0 though the program `fails` ran in it and failed: tried below.
+_REAL_MASKS = [
+    "fails || true",
+    "fails; true",
+    "fails & wait",
+    "(fails); true",
+    "{ fails; true; }",
+    "! fails",
+    "if fails; then :; fi",
+    "while fails; do :; done",
+    "until ! fails; do break; done",
+    "for i in 1; do fails; done; true",
+    "f() { fails; true; }; f",
+    "f() { fails || return 0; }; f",
+    "trap 'exit 0' EXIT; fails",
+    'test -z "$(fails)"',
+    "echo `fails`",
+    "x=$(fails); true",
+    "x=$(fails) true",
+    "sh -c 'fails | cat'",
+    "sh -c 'fails; true'",
+    "sh -c 'fails' || :",
+    "eval 'fails; true'",
+    "timeout 30 sh -c 'fails; true'",
+    "set -e; fails || true",
+    "set -e; if fails; then :; fi",
+    "set -e; fails && true; true",
+    "set -e; set +e; fails; true",
+    "set +e; fails; true",
+    "fails; set -e",
+    "case x in x) fails; true;; esac",
+    "fails\ntrue",
+    "fails \\\n || true",
+    "command true $(fails)",
+    "fails || { echo; }",
+    "(set +e; fails; true)",
+    "cd . ; fails ; cd .",
+    "fails && echo ok || echo bad",
+    "fails; wait",
+    "fails > /dev/null; echo $?",
+    "cat <<E\n$(fails)\nE",
+    "while true; do fails; break; done",
+    "sh -c 'set -e; fails; true'; true",
+]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash"])
+def test_real_shells_agree_that_each_of_these_hides_a_failure(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"platform: no {shell} here")
+    program = tmp_path / "fails"
+    program.write_text(f'#!/bin/sh\n: > "{tmp_path}/ran"\nexit 1\n')
+    program.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.defpath}:/usr/local/bin"}
+    unseen = []
+    for command in _REAL_MASKS:
+        (tmp_path / "ran").unlink(missing_ok=True)
+        done = subprocess.run(
+            [shell, "-c", command], cwd=tmp_path, env=environment, capture_output=True, timeout=60
+        )
+        assert done.returncode == 0, f"the control: {command}"
+        if not masks_exit_code(command, pipefail=True):
+            unseen.append(command)
+    assert not unseen
+    assert (tmp_path / "ran").exists()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.risk_codes import RiskCode
 from contracts.run_agent import (
     CommandState,
     Risk,
@@ -269,3 +270,79 @@ def test_a_run_that_is_not_completed_says_why(
     assert len(set(judgement.risks)) == len(judgement.risks)
     assert set(risks) <= set(judgement.risks)
     assert judge(agent, validation, change, risks) == judgement
+
+
+# Every kind of fact beside every other: 7 ends, 3 exit codes, 2 attempts, 3 sources, 13 lists of
+# states, told as run or not, 8 changes, with and without a risk.
+_STATES = [
+    states for length in range(3) for states in itertools.product(CommandState, repeat=length)
+]
+_EVERY_CHANGE = [AgentChange(made=m, survives=s, ignored_only=i)
+                 for m, s, i in itertools.product((True, False), repeat=3)]  # fmt: skip
+_A_RISK = Risk(code="tampered", message="the settings changed")
+
+
+def _every_validation() -> list[Validation]:
+    return [
+        Validation(
+            ran=ran,
+            source=source,
+            commands=tuple(ValidationCommand(command="x", state=state) for state in states),
+        )
+        for ran, source, states in itertools.product((True, False), ValidationSource, _STATES)
+    ]
+
+
+@pytest.mark.parametrize("end", AgentEnd)
+def test_every_combination_of_facts_gets_the_status_of_the_table(end: AgentEnd) -> None:
+    validations = _every_validation()
+    for code, validation, change in itertools.product((0, 3, None), validations, _EVERY_CHANGE):
+        status = judge(_agent(end, code), validation, change).status
+        assert status is _by_the_page(end, code, validation), (code, validation)
+
+
+def _by_the_page(end: AgentEnd, code: int | None, validation: Validation) -> Status:
+    """Return the status as the table of docs/verdict.md has it, line by line."""
+    if end is AgentEnd.TIMED_OUT:
+        return Status.TIMED_OUT
+    if end is AgentEnd.RATE_LIMITED and code != 0:
+        return Status.RATE_LIMITED
+    if end is AgentEnd.APPROVAL_REQUIRED and code != 0:
+        return Status.APPROVAL_REQUIRED
+    if code != 0 or end in (AgentEnd.ABORTED, AgentEnd.NOT_STARTED, AgentEnd.FAILED):
+        return Status.FAILED
+    states = {command.state for command in validation.commands}
+    if validation.source is NONE:
+        return Status.COMPLETED
+    if states & {F, T}:
+        return Status.FAILED
+    passed = validation.ran and states == {P}
+    return Status.FAILED if validation.source is OVERRIDE and not passed else Status.COMPLETED
+
+
+@pytest.mark.parametrize("end", AgentEnd)
+def test_no_combination_without_a_change_or_with_a_risk_goes_without_review(end: AgentEnd) -> None:
+    clean = 0
+    for code, attempts, validation, change, risks in itertools.product(
+        (0, 3, None), (1, 2), _every_validation(), _EVERY_CHANGE, ((), (_A_RISK,))
+    ):
+        judgement = judge(_agent(end, code, attempts), validation, change, risks)
+        assert judgement.needs_human_review or (
+            (end, code, attempts, change, risks) == (AgentEnd.EXITED_OK, 0, 1, CHANGED, ())
+            and judgement.status is Status.COMPLETED
+            and judgement.risks == ()
+        )
+        clean += not judgement.needs_human_review
+        assert {risk.code for risk in judgement.risks} <= set(RiskCode)
+    # Two sources and lists of one or two passed commands, each really run.
+    assert clean == (4 if end is AgentEnd.EXITED_OK else 0)
+
+
+@given(_RUNS, _VALIDATIONS, st.sampled_from(RiskCode))
+def test_no_risk_of_the_list_spares_a_review(
+    agent: AgentRun, validation: Validation, code: RiskCode
+) -> None:
+    risk = Risk(code=code.value, message="seen")
+    judgement = judge(agent, validation, CHANGED, [risk])
+    assert judgement.needs_human_review
+    assert risk in judgement.risks
