@@ -20,9 +20,10 @@ from contracts.errors import DiskFull
 from dispatch.private_files import is_full_disk, make_private_folder
 
 _T = TypeVar("_T")
-# One result at its largest: itself (1 MiB) and its signed envelope (base64 of a JSON string inside
-# JSON: 3 MiB at most), once in the journal's log and once in the journal: 8 MiB.
-RESERVE_BYTES: Final = 8 * limits.RESULT_MAX_BYTES
+# One result at its largest takes 4 MiB: itself (1) and its signed envelope (base64 of a JSON text,
+# 3 at most). SQLite writes that row into its log twice, with the result and when it is published,
+# and once into the file; 4 MiB more are for the pages around it. A test fills it with one.
+RESERVE_BYTES: Final = 16 * limits.RESULT_MAX_BYTES
 _CHUNK: Final = bytes(64 * 1024)
 
 

@@ -17,7 +17,7 @@ from tests.support.volumes import fill, small_volume
 from worker.reserve import RESERVE_BYTES
 
 # Room for the reserve, a journal and some runs.
-STATE_MB = 24
+STATE_MB = 40
 
 # No sandbox: in one, this agent could not reach the state folder to fill its disk.
 # Fills the disk of the folder that stands in `fill` (once), works, and waits to be released.

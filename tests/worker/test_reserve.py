@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts import limits
 from contracts.clock import SystemClock
 from contracts.errors import DiskFull, Unavailable
 from contracts.ids import new_job_id
@@ -102,3 +103,23 @@ def test_a_journal_that_cannot_be_opened_for_want_of_room_says_so(tmp_path: Path
             Journal(disk / "journal.sqlite3", SystemClock()).instance()
         with pytest.raises(DiskFull, match="ENOSPC"):
             Journal(disk / "other" / "journal.sqlite3", SystemClock())
+
+
+def test_the_largest_result_there_can_be_fits_into_the_reserve(tmp_path: Path) -> None:
+    with small_volume(tmp_path / "disk", megabytes=20) as disk:
+        reserve = Reserve(disk)
+        assert reserve.hold()
+        journal = Journal(disk / "journal.sqlite3", SystemClock())
+        job_id = new_job_id()
+        journal.claim(NewJob(jti=job_id, iss="alice", iat=1))
+        fill(disk)
+        result = b'"' * limits.RESULT_MAX_BYTES  # every byte is escaped inside the envelope
+        sealed = "x" * (2 * limits.RESULT_MAX_BYTES * 4 // 3 + 8_192)
+        assert reserve.lend(lambda: journal.finish(job_id, result, sealed=sealed))
+        journal.mark_published(job_id)
+        journal.close()
+        again = Journal(disk / "journal.sqlite3", SystemClock())
+        record = again.find(job_id)
+        assert record is not None
+        assert (record.result, record.sealed) == (result, sealed)
+        again.close()
