@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.envelope import JOB_TYPE, RESULT_TYPE
+from contracts.envelope import JOB_TYPE, RECEIPT_TYPE, RESULT_TYPE
 from contracts.errors import KeysRefused
 from dispatch.keys import JOB, RECEIPT, RESULT, KeyId, build_key, derive_secret, parse_key_id
 
@@ -18,6 +18,9 @@ _IDS = st.builds(
     st.sampled_from([JOB, RESULT, RECEIPT]),
     st.builds(lambda kind, name: f"{kind}:{name}", st.sampled_from(["host", "lane"]), _NAMES),
 )
+
+
+PURPOSES = ("job", "result", "receipt", "cancel", "event", "approval", "message", "")
 
 
 @given(_IDS)
@@ -69,6 +72,15 @@ def test_the_derivation_is_the_documented_one() -> None:
 def test_a_purpose_signs_one_payload_type() -> None:
     assert build_key("HS256", KeyId("a", 1, JOB, "host:h"), b"k").payload_type == JOB_TYPE
     assert build_key("HS256", KeyId("a", 1, RESULT, "host:h"), b"k").payload_type == RESULT_TYPE
+    assert build_key("HS256", KeyId("a", 1, RECEIPT, "lane:l"), b"k").payload_type == RECEIPT_TYPE
+    readable = [p for p in PURPOSES if parse_key_id(f"a/1/{p}/host:h") is not None]
+    assert readable == ["job", "result", "receipt"], "a purpose more is an ADR more"
+
+
+def test_the_receipt_key_is_derived_like_every_other() -> None:
+    secret = derive_secret(b"m" * 32, KeyId("alice", 1, "receipt", "lane:MAIN"))
+    info = b"fleet-dispatch v1\0alice\x001\0receipt\0lane:MAIN"
+    assert secret == HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(b"m" * 32)
 
 
 def test_a_signature_holds_for_its_message_and_key_alone() -> None:

@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from contracts import naming
-from contracts.errors import InvalidRequest, KeysRefused, Refused, Unavailable, WaitTimedOut
+from contracts.errors import (
+    CouldNotCheck,
+    InvalidRequest,
+    KeysRefused,
+    Refused,
+    Unavailable,
+    WaitTimedOut,
+)
 from contracts.run_agent import Status
 from dispatch.queue import Place, Pushed
 from dispatch.sweeper import Did, Swept
@@ -200,7 +207,7 @@ def test_a_job_that_was_never_accepted_is_not_queued_by_a_sweep(desk: Desk) -> N
 def test_an_expired_job_ends_as_failed_though_no_host_is_there_to_sign(desk: Desk) -> None:
     with desk.client() as client:
         (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"], ttl_s=60)
-    with desk.client(ahead_s=179) as client, pytest.raises(WaitTimedOut):
+    with desk.client(ahead_s=100) as client, pytest.raises(WaitTimedOut):
         client.wait(job, 0.1)
     with desk.client(ahead_s=182) as client:
         result = client.wait(job, 30)
@@ -253,13 +260,14 @@ def test_a_wait_gives_up_by_itself_and_wakes_the_others(desk: Desk) -> None:
 
 def test_a_wait_gives_up_without_a_broker_and_tells_it_later(desk: Desk) -> None:
     with desk.client() as client:
-        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"], give_up_after_s=2)
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
         (patient,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
         looked: list[int] = []
 
         def look() -> None:
             if not looked:
                 desk.broker.kill()
+                client.waits.begin(job.job_id, 1)
             looked.append(1)
 
         result = client.wait(job, 120, on_look=look)
@@ -317,6 +325,43 @@ def test_nobody_ends_a_job_that_he_did_not_send(desk: Desk) -> None:
     with bob.client() as client, pytest.raises(Refused) as refused:
         client.wait(job.job_id, 1, give_up_after_s=1)
     assert refused.value.code == "unknown_job"
+
+
+def test_a_sender_without_its_keys_still_sees_that_it_sent_a_job(desk: Desk) -> None:
+    with desk.client() as client:
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
+    for path in desk.settings.places.keys_dir.iterdir():
+        path.unlink()
+    with desk.client() as client:
+        (view,) = client.jobs()
+    assert (view.job_id, view.is_mine, view.state) == (job.job_id, True, "queued")
+
+
+def test_a_push_that_the_queue_does_not_take_is_an_error_and_comes_again(desk: Desk) -> None:
+    with desk.client() as client, desk.broker.client() as redis:
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
+        redis.delete(naming.rq_list(QUEUE))
+        redis.set(naming.rq_list(QUEUE), "no list")
+        with pytest.raises(CouldNotCheck):
+            client.resend(job.job_id)
+        redis.delete(naming.rq_list(QUEUE))
+        assert client.resend(job.job_id) is Pushed.QUEUED
+    assert desk.queued(QUEUE) == [job.job_id]
+
+
+def test_a_receipt_of_a_job_is_not_stored_over_an_error_of_the_broker(desk: Desk) -> None:
+    with desk.client() as client:
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"], give_up_after_s=1)
+        with desk.broker.client() as redis:
+            redis.delete(naming.rq_list(QUEUE))
+            redis.set(naming.rq_list(QUEUE), "no list")
+            redis.execute_command("ACL", "SETUSER", "default", "-lrem")
+        with desk.client(ahead_s=2) as later:
+            assert later.sweep() == [Swept(job.job_id, Did.ABANDONED)]
+        with desk.broker.client() as redis:
+            redis.execute_command("ACL", "SETUSER", "default", "+lrem")
+        assert client.sweep() == []
+        assert desk.queue().receipt_text(job.job_id)
 
 
 def test_a_machine_without_a_sender_sweeps_nothing(desk: Desk) -> None:
