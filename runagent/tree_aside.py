@@ -9,6 +9,7 @@ It must never use git's own removal, follow a link, or touch a branch that someb
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -138,11 +139,23 @@ def show_to_git(place: TreePlace) -> None:
     """Bring the worktree's git directory back. Raises OSError."""
     if not os.path.isdir(place.admin_aside):
         return
+    _drop_ownerless_locks(place.admin_aside)
     parent, name = os.path.split(place.admin_dir)
     os.makedirs(parent, exist_ok=True)
     folder = os.path.dirname(place.admin_aside)
     move_child(folder, place.job_id, parent, name)
     remove_if_empty(folder)
+
+
+def _drop_ownerless_locks(folder: str) -> None:
+    """Remove git's locks in a directory that was taken out of its sight. Whoever made one there (an
+    owner's `git gc` locks the HEAD of every worktree for a moment) looks for it where it made it,
+    and can neither use nor remove it any more; the tree would come back locked for ever."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            if name.endswith(".lock") and stat.S_ISREG(os.lstat(path).st_mode):
+                os.unlink(path)
 
 
 def delete_for_good(place: TreePlace) -> None:

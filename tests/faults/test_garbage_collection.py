@@ -36,7 +36,7 @@ with desk.remover.holding(record):
     getattr(desk.remover, act)(*((record, "a test") if act == "remove" else (record,)))
 print("not killed")
 """
-_REMOVAL = ("begun", "pinned", "moved", "hidden", "branch_gone")
+_REMOVAL = ("begun", "pinned", "hidden", "moved", "branch_gone")
 _RESTORATION = ("begun", "branch_back", "moved_back", "shown", "unpinned")
 
 
@@ -65,7 +65,7 @@ def test_a_removal_that_was_killed_at_any_step_is_undone_or_ended_by_the_next_co
     for step in _REMOVAL:
         _kill(desk, "remove", job, step)
         assert list(desk.gc()["settled"]) == [job], step
-        if step in ("begun", "pinned"):
+        if step in ("begun", "pinned", "hidden"):
             assert desk.row(job)["state"] == "awaiting_review", step
         else:
             assert desk.row(job)["state"] == "removed", step
@@ -238,6 +238,19 @@ def test_a_stale_lock_of_gits_own_is_waited_for_and_never_broken(desk: TreeDesk)
     assert list(desk.gc()["settled"]) == [job]
     assert desk.row(job)["state"] == "removed"
     assert f"refs/heads/{desk.branch(job)}" not in desk.refs()
+
+
+def test_a_lock_that_was_carried_away_with_a_tree_does_not_come_back_with_it(
+    desk: TreeDesk,
+) -> None:
+    job = desk.leave(WRITE)
+    (
+        desk.repo / ".git" / "worktrees" / job / "HEAD.lock"
+    ).touch()  # as `git gc` has it for a moment
+    desk.machine.succeed("worktrees", "remove", job, "--force")
+    desk.machine.succeed("worktrees", "restore", job)
+    git(desk.path(job), "add", "-A")
+    git(desk.path(job), "commit", "-q", "-m", "it is not locked")
 
 
 def test_no_program_that_an_agent_planted_is_run_by_a_look_or_a_removal(desk: TreeDesk) -> None:

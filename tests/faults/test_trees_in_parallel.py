@@ -180,7 +180,7 @@ def assert_right(job: Sent, result: RunAgentResult) -> None:
     assert result.attempts == 1, context
     wanted = () if job.kind == "nothing" else (job.file,)
     assert result.changed_files == wanted, context
-    assert not {"tampered", "evidence_incomplete", "branch_moved"} & {r.code for r in result.risks}
+    assert {risk.code for risk in result.risks} <= {"validation_skipped", "no_changes"}, context
     branches = git(job.host.repo, "branch", "--list", f"wt/{job.job_id}/*").split()
     if job.kind == "nothing":
         assert job.tree.exists() == bool(branches), "a tree and its branch go together"

@@ -126,7 +126,7 @@ class TreeRemover:
             with _locked(place):
                 if os.path.isdir(place.aside):
                     self._put_aside(place, record.head_commit)
-                elif stands(place):
+                elif os.path.lexists(place.path):  # even if it is another folder by now
                     self._bring_back(place, record.head_commit)
                 else:
                     self.delete(record)
@@ -172,12 +172,14 @@ class TreeRemover:
             commits = [commit for commit in (tip, *heads_of(place).commits) if commit]
             pin_commits(place, dict.fromkeys(commits))
         self._step("pinned")
+        if place.has_repository:
+            # Before the folder: an owner's `git worktree prune` deletes it when the folder is gone.
+            hide_admin_dir(place)
+        self._step("hidden")
         if not os.path.isdir(place.aside):
             put_folder_aside(place)
         self._step("moved")
         if place.has_repository:
-            hide_admin_dir(place)
-            self._step("hidden")
             drop_branch(place, tip)
         self._step("branch_gone")
         self._trees.end_removal(place.job_id)
@@ -186,7 +188,7 @@ class TreeRemover:
         if place.has_repository:
             bring_branch_back(place, head_commit)
         self._step("branch_back")
-        if not os.path.isdir(place.path):
+        if not os.path.lexists(place.path):
             bring_folder_back(place)
         self._step("moved_back")
         if place.has_repository:
@@ -199,7 +201,7 @@ class TreeRemover:
     def _go_on(self, place: TreePlace, head_commit: str) -> None:
         """After a failed step: undo it if the folder was not moved; else the next settling does."""
         try:
-            if stands(place) and not os.path.lexists(place.aside):
+            if os.path.lexists(place.path) and not os.path.lexists(place.aside):
                 self._bring_back(place, head_commit)
         except (OSError, FleetError):
             return
