@@ -143,7 +143,7 @@ def _read_status(
             deadline,
         )
     except FleetError as error:
-        problems.append(_incomplete("git status failed", error))
+        problems.append(_incomplete("changes could not be listed", error))
         return (), (), ()
     return parse_status(listing)
 

@@ -83,3 +83,8 @@ def test_many_objects_are_hashed_in_batches_and_giants_are_refused(
     monkeypatch.setattr(object_check, "_BATCH_BYTES", 3)
     with pytest.raises(CouldNotCheck, match="too large"):
         verify(worktree)
+
+
+def test_a_start_without_folders_and_a_tree_without_changes_are_sound(tmp_path: Path) -> None:
+    flat = prepare(make_repository(tmp_path / "flat", {"a.txt": "one\n"}), tmp_path / "other")
+    verify(flat)
