@@ -44,13 +44,17 @@ class EvidenceCollector:
         deadline_s: float = LOOK_TIMEOUT_S,
         git: GitPlace | None = None,
         bounds: ManifestBounds | None = None,
+        shared_is_safe: bool = False,
     ) -> None:
         """`deadline_s` and `bounds` bound each look; `shadow_dir` is the one the worktree was made
-        with, `git` where the agent's HEAD and refs stand when not in the repository itself."""
+        with, `git` where the agent's HEAD and refs stand when not in the repository itself.
+        `shared_is_safe` says that a box kept the agent from the shared git directory: what changes
+        there is somebody else's."""
         self._worktree = worktree
         self._shadow = ShadowGit(shadow_dir or worktree.shadow_dir, worktree.path, runner)
         self._deadline_s = deadline_s
         self._git = git or GitPlace(worktree.admin_dir, worktree.common_dir)
+        self._shared_is_safe = shared_is_safe
         self._identity = (0, 0)
         self._shared: SharedState | None = None
         self._branches: dict[str, str] = {}
@@ -73,8 +77,9 @@ class EvidenceCollector:
             raise CouldNotCheck(start.problems[0].message)
         if start.changed:
             self._take_as_start(start, deadline)
-        self._shared = self._read_shared(deadline)
-        self._branches = read_branches(self._worktree.common_dir)
+        if not self._shared_is_safe:
+            self._shared = self._read_shared(deadline)
+            self._branches = read_branches(self._worktree.common_dir)
         settled = replace(start, changed=(), renames=())  # from here on they are the start
         self._start = self._tree.start(settled, deadline)
         self._hidden_at_start = self._hidden_by_index()  # of a sparse checkout
@@ -118,7 +123,8 @@ class EvidenceCollector:
         committed: set[bytes] = set()
         for commit in head.commits:
             committed |= self._committed(commit, deadline, problems)
-        problems.extend(self._told_of_branches(head, deadline))
+        if not self._shared_is_safe:
+            problems.extend(self._told_of_branches(head, deadline))
         if self._was_replaced():
             told = "the worktree's folder was replaced"
             problems.append(Risk(code="evidence_incomplete", message=told))

@@ -15,6 +15,7 @@ from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Interrupted, LaunchRefused
 from contracts.run_agent import Risk
+from contracts.sandbox import Capability
 from runagent.attempt import Launch, make_attempt
 from runagent.cancellation import REASON
 from runagent.evidence import EvidenceCollector
@@ -46,6 +47,7 @@ def work(
         deadline_s=ports.git_timeout_s,
         git=box.git,
         bounds=ports.manifest_bounds,
+        shared_is_safe=Capability.GIT in ports.sandbox.enforces,
     )
     collector.start()
     around = _look_around(worktree, box, ports)

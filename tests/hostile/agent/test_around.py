@@ -89,6 +89,21 @@ def test_an_edit_in_the_main_checkout_is_a_risk_only_where_the_agent_could_write
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_a_hook_of_the_owner_is_a_risk_only_where_the_agent_could_write(
+    tmp_path: Path, mode: str
+) -> None:
+    desk = TrickedDesk(tmp_path, mode)
+    hook = desk.repo / ".git" / "hooks" / "pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    done = run_with(desk, lambda: hook.write_text("#!/bin/sh\n") and None)
+    told, noted = done.codes, {note["code"] for note in done.result["notes"]}
+    if "git" in done.result["sandbox"]["enforces"]:
+        assert (told, noted) == (set(), {"tampered"})
+    else:
+        assert told == {"tampered", "repo_quarantined"}
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_jobs_of_two_homes_on_one_repository_do_not_alarm_each_other(
     tmp_path: Path, mode: str
 ) -> None:
