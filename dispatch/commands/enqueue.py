@@ -30,6 +30,7 @@ from dispatch.settings import load_settings
 _EXAMPLE: Final = """\b
 Example:
   fleet-dispatch enqueue --lane MAIN --payload-file job.json --wait 3600
+  fleet-dispatch enqueue --lane MAIN --payload-file job.json --idempotency-key nightly-7
   echo '{"agent":"codex","task":"…","repo":"/home/me/src/app","ticket":"FIX-1"}' |
     fleet-dispatch enqueue --targets GAMINGPC,LAPTOP --lane MAIN --payload-file -
 """

@@ -149,3 +149,31 @@ def test_a_wait_that_ends_while_the_broker_is_away_says_so(desk: Desk) -> None:
                 await waiting
 
     run(story())
+
+
+def test_a_key_a_sweep_and_giving_up_are_the_same_calls(desk: Desk) -> None:
+    async def story() -> None:
+        async with AsyncFleetClient.open(desk.settings) as client:
+            (one,) = await client.enqueue(PAYLOAD, lane="A", idempotency_key="k")
+            (two,) = await client.enqueue_agent(PAYLOAD, lane="A", idempotency_key="k")
+            assert two.job_id == one.job_id
+            assert await client.sweep() == []
+            given_up = await client.wait(one, 60, give_up_after_s=1)
+            assert [risk.code for risk in given_up.run.risks] == ["abandoned"]
+            assert (await client.wait(one, 0)).note == given_up.note
+            with pytest.raises(InvalidRequest, match="give-up-after"):
+                await client.wait(one, 1, give_up_after_s=0)
+
+    run(story())
+
+
+def test_a_wait_gives_up_while_the_broker_is_away(desk: Desk) -> None:
+    async def story() -> None:
+        async with AsyncFleetClient.open(desk.settings) as client:
+            (job,) = await client.enqueue_agent(PAYLOAD, lane="A")
+            waiting = asyncio.create_task(client.wait(job, 50, give_up_after_s=4))
+            await asyncio.to_thread(_wait_for_subscriptions, desk, 1)
+            await asyncio.to_thread(desk.broker.stop)
+            assert (await waiting).note.startswith("abandoned at ")
+
+    run(story())
