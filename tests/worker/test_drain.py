@@ -61,10 +61,6 @@ class StandIn:
     def close(self) -> None:
         self.did.append("close")
 
-    def deliver_all(self) -> bool:
-        self.did.append("deliver")
-        return True
-
     def say(self, what: str, **_details: object) -> None:
         self.did.append(what)
 
@@ -78,14 +74,14 @@ class StandIn:
 
 
 def test_what_ends_by_itself_is_not_stopped() -> None:
-    assert StandIn(ManualClock(), "draining").drain(limit_s=60) == ["draining", "deliver"]
+    assert StandIn(ManualClock(), "draining").drain(limit_s=60) == ["draining"]
 
 
 def test_the_deadline_stops_and_the_second_signal_does_at_once() -> None:
     clock = ManualClock()
     began = clock.monotonic()
     late = StandIn(clock, "stop")
-    assert late.drain(limit_s=60) == ["draining", "stopping", "stop", "deliver"]
+    assert late.drain(limit_s=60) == ["draining", "stopping", "stop"]
     assert clock.monotonic() - began >= 60
     assert "deadline" in late.why
     clock = ManualClock()
@@ -100,7 +96,7 @@ def test_what_does_not_answer_to_a_stop_is_ended_with_all_it_started() -> None:
     clock = ManualClock()
     began = clock.monotonic()
     did = StandIn(clock, "end").drain(limit_s=0)
-    assert did == ["draining", "stopping", "stop", "end", "close", "deliver"]
+    assert did == ["draining", "stopping", "stop", "end", "close"]
     assert clock.monotonic() - began < longest_end_s(0)
 
 
