@@ -123,7 +123,7 @@ class SandboxSection(_Section):
     `caches` are paths, relative ones below the home; None: the usual ones that are there.
     """
 
-    mode: Literal["auto", "bwrap", "landlock", "seatbelt", "none"] = "none"
+    mode: Literal["auto", "bwrap", "landlock", "seatbelt", "none"] = "auto"
     caches: tuple[StrictStr, ...] | None = None
 
 

@@ -24,11 +24,12 @@ from dispatch.config_file import ConfigFile, read_config_file
 
 HOME_VARIABLE: Final = "FLEET_DISPATCH_HOME"
 REDIS_VARIABLE: Final = "FLEET_DISPATCH_REDIS_URL"
+SANDBOX_VARIABLE: Final = "FLEET_DISPATCH_SANDBOX"
 DEBUG_VARIABLE: Final = "FLEET_DISPATCH_DEBUG"
 
 # Environment variables that stand for a setting. The home is not among them: it says where the
 # file is, before there are settings.
-_VARIABLES: Final = {"fleet.redis_url": REDIS_VARIABLE}
+_VARIABLES: Final = {"fleet.redis_url": REDIS_VARIABLE, "sandbox.mode": SANDBOX_VARIABLE}
 
 
 class Places(BaseModel):

@@ -189,3 +189,13 @@ def test_a_traceback_is_wanted_only_on_purpose() -> None:
 def test_any_text_is_a_configuration_or_a_named_problem(text: str) -> None:
     with contextlib.suppress(InvalidRequest):
         parse_config(text, "config.toml")
+
+
+def test_the_sandbox_of_one_process_can_be_named_in_its_environment(tmp_path: Path) -> None:
+    environ = _home(tmp_path, '[sandbox]\nmode = "landlock"\n')
+    assert load_settings(environ=environ).sandbox.mode == "landlock"
+    named = load_settings(environ={**environ, "FLEET_DISPATCH_SANDBOX": "none"})
+    assert named.sandbox.mode == "none"
+    assert named.source_of("sandbox.mode") == "environment FLEET_DISPATCH_SANDBOX"
+    with pytest.raises(InvalidRequest, match="FLEET_DISPATCH_SANDBOX"):
+        load_settings(environ={**environ, "FLEET_DISPATCH_SANDBOX": "moat"})

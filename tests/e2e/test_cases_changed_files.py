@@ -104,6 +104,7 @@ def test_a_look_that_fails_is_a_risk_and_never_an_empty_answer(desk: Desk, tmp_p
     switch, real = tmp_path / "fail", shutil.which("git")
     assert real is not None
     place_program(desk.machine.programs, "git", _FAILING_GIT.format(switch=str(switch), git=real))
+    desk.machine.sandbox = "none"  # the agent switches the failure on beside its tree
     writing = "Path('new.py').write_text('x')"
     desk.agent(f"{writing}\nfinish()")
     control = desk.run("--validate-cmd", "true")
@@ -120,6 +121,7 @@ def test_a_look_that_fails_is_a_risk_and_never_an_empty_answer(desk: Desk, tmp_p
 
 
 def test_a_worktree_that_is_gone_is_a_risk_and_never_an_empty_answer(desk: Desk) -> None:
+    desk.machine.sandbox = "none"  # in a box the folder itself cannot be removed
     desk.agent("import shutil; shutil.rmtree(os.getcwd())\nfinish('All done.')")
     done = desk.run("--validate-cmd", "true")
     assert "evidence_incomplete" in done.codes

@@ -66,7 +66,9 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     with running_broker(tmp_path / "broker") as broker:
         home = tmp_path / "home"
         home.mkdir()
-        machine = Machine(home=home, programs=programs, redis_url=broker.url, name="GRAPH")
+        machine = Machine(
+            home=home, programs=programs, redis_url=broker.url, name="GRAPH", sandbox="auto"
+        )
         machine.succeed(
             "init",
             "--host",

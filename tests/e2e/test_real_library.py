@@ -92,7 +92,9 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
         home.mkdir()
         programs = tmp_path / "programs"
         place_program(programs, "codex", AGENT)
-        machine = Machine(home=home, programs=programs, redis_url=broker.url, name="BENCH")
+        machine = Machine(
+            home=home, programs=programs, redis_url=broker.url, name="BENCH", sandbox="auto"
+        )
         machine.succeed(
             "init",
             "--host",

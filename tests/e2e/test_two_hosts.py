@@ -46,7 +46,9 @@ def hosts(tmp_path: Path) -> Iterator[dict[str, Machine]]:
         for name in HOSTS:
             home = tmp_path / name.lower()
             home.mkdir()
-            machines[name] = Machine(home=home, programs=programs, redis_url=broker.url, name=name)
+            machines[name] = Machine(
+                home=home, programs=programs, redis_url=broker.url, name=name, sandbox="auto"
+            )
         roots = ("--repo-root", str(tmp_path / "src"))
         north, south = machines["NORTH"], machines["SOUTH"]
         north.succeed("init", "--host", "NORTH", "--lanes", ",".join(LANES), *roots)

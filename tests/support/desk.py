@@ -69,6 +69,7 @@ class Desk:
             programs=folder / "programs",
             redis_url="redis://127.0.0.1:1/0",  # nobody is there: a local run asks no broker
             name="DESK",
+            sandbox="auto",
         )
         self.agent("finish()")
 

@@ -41,6 +41,7 @@ class Machine:
     redis_url: str
     name: str
     extra: dict[str, str] = field(default_factory=dict)
+    sandbox: str = "none"  # agents that talk to the test over files in the home need that
 
     @property
     def environment(self) -> dict[str, str]:
@@ -52,6 +53,7 @@ class Machine:
             "LANG": "C.UTF-8",
             "FLEET_DISPATCH_HOME": str(self.home / "fleet"),
             "FLEET_DISPATCH_REDIS_URL": self.redis_url,
+            "FLEET_DISPATCH_SANDBOX": self.sandbox,
             "PYTHONSAFEPATH": "1",
             **{k: v for k, v in os.environ.items() if k.startswith(("COVERAGE_", "COV_CORE"))},
             **self.extra,

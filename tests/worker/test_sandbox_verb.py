@@ -18,7 +18,7 @@ pytestmark = pytest.mark.linux
 def machine(tmp_path: Path) -> Machine:
     home = tmp_path / "home"
     (home / "bin").mkdir(parents=True)
-    return Machine(home, home / "bin", "redis://127.0.0.1:1/0", "HOSTA")
+    return Machine(home, home / "bin", "redis://127.0.0.1:1/0", "HOSTA", sandbox="")
 
 
 def configure(machine: Machine, text: str) -> None:
