@@ -93,6 +93,7 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
         worktree=worktree,
         runtime_dir=ports.runtime_dir,
         agent=agent.name,
+        program=program,
         environment=environment,
         host_environment=ports.environment,
         runner=ports.runner,

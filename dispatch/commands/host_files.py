@@ -44,6 +44,10 @@ concurrency = 1
 # timeout_s = 1200
 # detectors = []
 
+# What confines agents and validators: see fleet-dispatch sandbox check.
+# [sandbox]
+# mode = "auto"                   # or "bwrap", "landlock", "none"
+
 # [worktree]
 # timeout_s = 600
 """
@@ -62,6 +66,7 @@ validate = "{validate}"
 # lanes = ["MAIN"]                 # left out: every lane served here
 # agents = ["codex", "claude"]     # left out: all
 # max_timeout_s = 14400
+# require_sandbox = ["keys"]       # what must be enforced around its jobs
 # lane_jobs = true                 # jobs for the lane, not only for this host by name
 
 # [validators]

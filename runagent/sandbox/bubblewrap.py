@@ -50,6 +50,7 @@ from runagent.sandbox.mounts import (
     read_only,
     writable,
 )
+from runagent.sandbox.programs import program_mounts
 from runagent.sandbox.protocol import Box, GitPlace, Site
 from runagent.tree_removal import remove_child
 
@@ -168,7 +169,9 @@ class Bubblewrap:
         covered = hidden_roots(environment)
         if home:
             mounts += lay_home(home, os.path.join(folder, "home"))
-        mounts += _needed(site, covered)
+        if is_inside(site.worktree.repo, covered):
+            mounts.append(read_only(site.worktree.repo))
+        mounts += program_mounts((site.program,), environment.get("PATH", ""), covered)
         mounts += cache_mounts(home, self.caches, environment, must_exist=self.caches_are_default)
         state = AGENT_STATE[site.agent]
         guarded, links = guard_settings(state_folder(home, state, environment), state)
@@ -223,15 +226,3 @@ class BubblewrapBox:
                     remove_child(self._folder, name)
         with contextlib.suppress(OSError):
             os.rmdir(self._folder)
-
-
-def _needed(site: Site, covered: Sequence[str]) -> list[Mount]:
-    """Return mounts of what the run needs and a covered folder would hide: the main checkout, the
-    programs on PATH."""
-    entries = site.environment.get("PATH", "").split(os.pathsep)
-    folders = [entry for entry in entries if os.path.isabs(entry) and os.path.isdir(entry)]
-    folders = [site.worktree.repo, *folders]
-    real = dict.fromkeys(os.path.realpath(folder) for folder in folders)
-    return [
-        read_only(folder) for folder in real if is_inside(folder, covered) and folder not in covered
-    ]

@@ -28,6 +28,7 @@ class Site:
     worktree: Worktree
     runtime_dir: str
     agent: AgentName
+    program: str  # the agent's CLI
     environment: Mapping[str, str]
     host_environment: Mapping[str, str]
     runner: ProcessRunner

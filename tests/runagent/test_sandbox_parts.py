@@ -9,214 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from contracts.errors import CouldNotCheck, PolicyRefused, RepositoryRefused, Unavailable
-from contracts.sandbox import Capability, SandboxMode
+from contracts.errors import CouldNotCheck, RepositoryRefused
+from contracts.run_agent import AgentName
 from runagent.agents.state import AGENT_STATE
 from runagent.process import EndState, ProcessSpec, run, system_runner
-from runagent.sandbox import canary, seatbelt
+from runagent.sandbox import seatbelt
 from runagent.sandbox.bubblewrap import BoxedRunner, Bubblewrap
-from runagent.sandbox.choice import SandboxSettings, choose_sandbox, try_mode
 from runagent.sandbox.git_import import sweep
 from runagent.sandbox.git_layer import copy_plain_files
 from runagent.sandbox.home_layer import cache_mounts, guard_settings, real_home, state_folder
 from runagent.sandbox.landlock import Landlock
 from runagent.sandbox.masks import Private, doors, refuse_hidden
 from runagent.sandbox.mounts import Kind, Mount, arguments, ground, hide, is_inside
-from runagent.sandbox.none import NoSandbox
 from runagent.sandbox.paths import carve
-from runagent.sandbox.probe import Ground, Probed, probe
-from runagent.sandbox.protocol import Site, refuse_weaker, report_of
+from runagent.sandbox.programs import program_mounts
+from runagent.sandbox.protocol import Site
 from runagent.sandbox.seatbelt import Seatbelt
+from tests.support.boxes import private_in, site_in
 from tests.support.repositories import git, make_repository, prepare
-from tests.support.unprivileged import open_folder, run_unprivileged
-
-STATE = AGENT_STATE
-
-
-def private_in(folder: Path) -> Private:
-    for name in ("fleet/keys", "state"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    return Private(
-        config_dir=str(folder / "fleet"),
-        keys_dir=str(folder / "fleet" / "keys"),
-        state_dir=str(folder / "state"),
-    )
-
-
-def settings_in(folder: Path, mode: str) -> SandboxSettings:
-    return SandboxSettings(mode=mode, caches=None, private=private_in(folder))
-
-
-def site_in(folder: Path, **environment: str) -> Site:
-    repo = make_repository(folder / "repo")
-    (folder / "home").mkdir(exist_ok=True)
-    worktree = prepare(repo, folder / "state")
-    runtime = folder / "state" / "job"
-    runtime.mkdir()
-    named = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), **environment}
-    return Site(
-        worktree=worktree,
-        runtime_dir=str(runtime),
-        agent=next(iter(STATE)),
-        environment=named,
-        host_environment=named,
-        runner=system_runner(),
-        deadline_s=60.0,
-    )
-
-
-# --- the probe -------------------------------------------------------------------------------
-
-
-def identity(spec: ProcessSpec, _ground: Ground) -> ProcessSpec:
-    return spec
-
-
-def test_a_probe_without_walls_says_that_the_canary_got_out(tmp_path: Path) -> None:
-    probed = probe(SandboxMode.NONE, identity, system_runner(), str(tmp_path))
-    assert not probed.works
-    assert "wrote outside" in probed.fault
-    assert probed.enforces == frozenset()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_canary_that_says_nothing_proves_nothing(tmp_path: Path) -> None:
-    def mute(spec: ProcessSpec, _ground: Ground) -> ProcessSpec:
-        return dataclasses.replace(spec, argv=("sh", "-c", "echo no walls here >&2; exit 1"))
-
-    probed = probe(SandboxMode.BUBBLEWRAP, mute, system_runner(), str(tmp_path))
-    assert "no walls here" in probed.fault
-
-
-def test_a_canary_that_cannot_work_in_its_own_folder_is_no_success(tmp_path: Path) -> None:
-    def jailed(spec: ProcessSpec, _ground: Ground) -> ProcessSpec:
-        return dataclasses.replace(spec, argv=("echo", '{"works": false, "writes": false}'))
-
-    probed = probe(SandboxMode.BUBBLEWRAP, jailed, system_runner(), str(tmp_path))
-    assert "its own folder" in probed.fault
-
-
-def test_a_daemon_that_goes_on_means_that_processes_are_not_held(tmp_path: Path) -> None:
-    def haunted(spec: ProcessSpec, ground: Ground) -> ProcessSpec:
-        report = '{"works": true}'
-        # Writes on for as long as the probe listens; ended by its own clock.
-        beat = f"for i in $(seq 40); do echo . >> {ground.tree}/beat; sleep 0.02; done"
-        return dataclasses.replace(spec, argv=("sh", "-c", f"echo '{report}'; {beat}"))
-
-    class Leaving:
-        def start(self, spec: ProcessSpec) -> object:
-            import subprocess
-
-            child = subprocess.Popen(spec.argv, stdout=subprocess.PIPE)
-            assert child.stdout is not None
-            line = child.stdout.readline()
-
-            class Left:
-                pid = child.pid
-
-                def wait(self) -> object:
-                    from runagent.process import ProcessOutcome
-
-                    return ProcessOutcome(state=EndState.EXITED, exit_code=0, why="", stdout=line)
-
-            children.append(child)
-            return Left()
-
-    children: list = []  # type: ignore[type-arg]
-    probed = probe(SandboxMode.BUBBLEWRAP, haunted, Leaving(), str(tmp_path))  # type: ignore[arg-type]
-    for child in children:
-        child.wait(timeout=30)
-        child.stdout.close()
-    assert probed.why[Capability.PROCESSES] == "a daemon outlived the run"
-
-
-def test_a_probe_without_a_folder_says_so(tmp_path: Path) -> None:
-    probed = probe(SandboxMode.NONE, identity, system_runner(), str(tmp_path / "absent"))
-    assert "no folder for the probe" in probed.fault
-
-
-@pytest.mark.parametrize("said", [b"", b"garbage", b"[1]", b'{"a":'])
-def test_what_is_no_report_is_not_read_as_one(said: bytes) -> None:
-    assert canary.read_report(said) is None
-
-
-# --- the choice ------------------------------------------------------------------------------
-
-
-@pytest.mark.linux
-def test_auto_takes_landlock_where_there_is_no_bubblewrap(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    chosen = choose_sandbox(settings_in(tmp_path, "auto"), system_runner(), os.environ)
-    assert chosen.sandbox.mode is SandboxMode.LANDLOCK
-    assert [probed.mode.value for probed in chosen.tried] == ["bwrap", "landlock"]
-    assert chosen.tried[0].fault == "bwrap is not on PATH"
-
-
-@pytest.mark.linux
-def test_a_bubblewrap_that_does_not_work_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = tmp_path / "bwrap"
-    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    chosen = choose_sandbox(settings_in(tmp_path, "auto"), system_runner(), os.environ)
-    assert chosen.sandbox.mode is SandboxMode.LANDLOCK
-    assert "No permissions" in chosen.tried[0].fault
-    with pytest.raises(Unavailable, match="No permissions") as refused:
-        choose_sandbox(settings_in(tmp_path, "bwrap"), system_runner(), os.environ)
-    assert "user namespaces" in refused.value.remedy
-
-
-@pytest.mark.linux
-def test_a_bubblewrap_that_only_runs_the_program_is_found_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake = tmp_path / "bwrap"
-    fake.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; exec "$@"\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    with pytest.raises(Unavailable, match="wrote outside"):
-        choose_sandbox(settings_in(tmp_path, "bwrap"), system_runner(), os.environ)
-
-
-@pytest.mark.linux
-def test_a_named_sandbox_of_another_system_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable) as refused:
-        choose_sandbox(settings_in(tmp_path, "seatbelt"), system_runner(), os.environ)
-    assert "macOS" in refused.value.remedy
-
-
-def test_none_is_none_and_says_so(tmp_path: Path) -> None:
-    chosen = choose_sandbox(settings_in(tmp_path, "none"), system_runner(), os.environ)
-    assert isinstance(chosen.sandbox, NoSandbox)
-    assert chosen.tried == ()
-    assert report_of(chosen.sandbox).enforces == ()
-    probed = try_mode(SandboxMode.NONE, settings_in(tmp_path, "none"), system_runner(), os.environ)
-    assert "rights of the host's user" in probed.why[Capability.KEYS]
-
-
-def test_a_state_folder_that_cannot_be_made_stops_the_probe(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    private = dataclasses.replace(private_in(tmp_path), state_dir=str(tmp_path / "file" / "state"))
-    settings = SandboxSettings(mode="auto", caches=None, private=private)
-    probed = try_mode(SandboxMode.BUBBLEWRAP, settings, system_runner(), os.environ)
-    assert "cannot be made" in probed.fault
-
-
-def test_what_is_required_and_not_enforced_is_named() -> None:
-    refuse_weaker(NoSandbox(), frozenset())
-    with pytest.raises(PolicyRefused, match="keys, sockets") as refused:
-        refuse_weaker(NoSandbox(), frozenset({Capability.SOCKETS, Capability.KEYS}))
-    assert refused.value.code == "sandbox"
-
-
-def test_a_finding_enforces_what_has_no_reason_against_it() -> None:
-    probed = Probed(SandboxMode.LANDLOCK, "", {Capability.KEYS: "", Capability.GIT: "open"})
-    assert (probed.works, probed.enforces) == (True, frozenset({Capability.KEYS}))
-
 
 # --- what is hidden and what is shown ----------------------------------------------------------
 
@@ -282,13 +92,13 @@ def test_what_is_hidden_is_sealed_after_everything_is_mounted(tmp_path: Path) ->
 def test_a_home_that_is_no_folder_or_the_root_has_no_layer(tmp_path: Path) -> None:
     assert real_home({"HOME": "/"}) == real_home({}) == ""
     assert real_home({"HOME": str(tmp_path / "absent")}) == ""
-    assert state_folder("", STATE[next(iter(STATE))], {}) == ""
-    assert guard_settings("", STATE[next(iter(STATE))]) == ([], ())
+    assert state_folder("", AGENT_STATE[AgentName.CLAUDE], {}) == ""
+    assert guard_settings("", AGENT_STATE[AgentName.CLAUDE]) == ([], ())
 
 
 def test_a_state_folder_that_cannot_be_made_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    state = STATE[next(iter(STATE))]
+    state = AGENT_STATE[AgentName.CLAUDE]
     assert state_folder(str(tmp_path / "file"), state, {}) == ""
 
 
@@ -334,6 +144,19 @@ def test_what_is_no_object_is_swept_and_links_are_not_followed(tmp_path: Path) -
     sweep(str(objects))
     assert sorted(path.name for path in objects.rglob("*")) == ["aa", "plain"]
     assert (other / "kept").exists()
+
+
+def test_a_toolchain_in_a_covered_folder_is_shown_with_what_belongs_to_it(tmp_path: Path) -> None:
+    for name in ("node/bin", "node/lib", "venv/bin", "tools", "other"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "venv" / "pyvenv.cfg").write_text("")
+    agent = tmp_path / "tools" / "agent"
+    agent.write_text(f"#!{tmp_path}/venv/bin/python -I\n")
+    path = os.pathsep.join((str(tmp_path / "node" / "bin"), "relative", str(tmp_path), "/usr/bin"))
+    mounts = program_mounts((str(agent), "/no/such"), path, (str(tmp_path),))
+    assert [os.path.relpath(mount.target, tmp_path) for mount in mounts] == [
+        *("node/bin", "node/lib", "tools", "venv/bin", "venv/pyvenv.cfg"),
+    ]
 
 
 # --- boxes -----------------------------------------------------------------------------------
@@ -432,7 +255,8 @@ def _site_of(folder: Path, repo: Path) -> Site:
     return Site(
         worktree=worktree,
         runtime_dir=str(runtime),
-        agent=next(iter(STATE)),
+        agent=AgentName.CLAUDE,
+        program="/bin/true",
         environment=named,
         host_environment=named,
         runner=system_runner(),
@@ -488,28 +312,3 @@ def test_a_job_under_the_profile_has_its_places_and_its_program(tmp_path: Path) 
     assert '(deny network-outbound (remote unix-socket (subpath "/s/ssh")))' in text
     assert started[0].env["TMPDIR"].startswith(str(tmp_path))
     box.close()
-
-
-AS_NOBODY = """
-import os, sys
-from runagent.process import system_runner
-from runagent.sandbox.choice import SandboxSettings, choose_sandbox
-from runagent.sandbox.masks import Private
-place = sys.argv[1]
-private = Private(config_dir=place + "/c", keys_dir=place + "/c/k", state_dir=place + "/state")
-settings = SandboxSettings(mode="auto", caches=None, private=private)
-chosen = choose_sandbox(settings, system_runner(), os.environ)
-for probed in chosen.tried:
-    held = [str(each) for each in sorted(probed.enforces)]
-    print(probed.mode.value, probed.works, probed.fault or held)
-"""
-
-
-@pytest.mark.linux
-def test_a_user_without_rights_gets_the_same_walls_or_hears_why_not() -> None:
-    with open_folder() as place:
-        said = run_unprivileged(AS_NOBODY, str(place), home=place).splitlines()
-    assert said[-1].partition(" ")[0] in ("bwrap", "landlock")
-    assert "writes" in said[-1] and " True " in said[-1]
-    for line in said[:-1]:  # user namespaces may be closed to such a user
-        assert line.startswith("bwrap False ") and len(line) > len("bwrap False ")

@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from contracts.run_agent import RunAgentResult
+from contracts.run_agent import AgentName, RunAgentResult
 from contracts.sandbox import SandboxMode
 from runagent.process import system_runner
 from runagent.sandbox.choice import SandboxSettings, choose_sandbox
 from runagent.sandbox.masks import Private
-from runagent.sandbox.protocol import Sandbox
+from runagent.sandbox.protocol import Sandbox, Site
 from tests.support.agents.bench import PROGRAMS, Bench
+from tests.support.repositories import make_repository, prepare
 from tests.support.sandbox_modes import EXERCISED
 from tests.support.tools import require_tool
 
@@ -137,3 +138,39 @@ def knock(path: Path) -> str:
 
 
 Make = Callable[..., BoxBench]
+
+
+def private_in(folder: Path) -> Private:
+    """Return what is ours on a host in `folder`, made."""
+    for name in ("fleet/keys", "state"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return Private(
+        config_dir=str(folder / "fleet"),
+        keys_dir=str(folder / "fleet" / "keys"),
+        state_dir=str(folder / "state"),
+    )
+
+
+def settings_in(folder: Path, mode: str) -> SandboxSettings:
+    """Return the settings of a host in `folder`."""
+    return SandboxSettings(mode=mode, caches=None, private=private_in(folder))
+
+
+def site_in(folder: Path, **environment: str) -> Site:
+    """Return one job in `folder`, its worktree made."""
+    repo = make_repository(folder / "repo")
+    (folder / "home").mkdir(exist_ok=True)
+    worktree = prepare(repo, folder / "state")
+    runtime = folder / "state" / "job"
+    runtime.mkdir()
+    named = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), **environment}
+    return Site(
+        worktree=worktree,
+        runtime_dir=str(runtime),
+        agent=AgentName.CLAUDE,
+        program="/bin/true",
+        environment=named,
+        host_environment=named,
+        runner=system_runner(),
+        deadline_s=60.0,
+    )

@@ -231,6 +231,7 @@ def test_the_sandbox_that_runs_get_is_told(host: Host) -> None:
     (weak,) = check_sandbox(machine_of(host), Weak())  # type: ignore[arg-type]
     assert weak.state is WARNING
     assert "sockets" in weak.what and "enforces keys" in weak.what
+    host.extra["FLEET_DISPATCH_SANDBOX"] = ""
     config = '[host]\nname = "{}"\nlanes = ["{}"]\n[sandbox]\nmode = "{}"\n'
     write_config(host, config.format(host.name, LANE, "none"))
     assert "enforces nothing" in look(host)["sandbox"].what

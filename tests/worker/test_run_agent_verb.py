@@ -47,6 +47,7 @@ class Desk:
             **self.bench.environment,
             "PYTHONPATH": str(PROJECT),
             "FLEET_DISPATCH_HOME": str(self.fleet),
+            "FLEET_DISPATCH_SANDBOX": "none",  # the fakes write down their calls beside the tree
         }
 
     def options(self, agent: str = "claude", **more: str) -> list[str]:
