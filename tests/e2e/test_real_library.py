@@ -78,7 +78,8 @@ def patch(releases: Path, tmp_path: Path) -> Path:
     text = done.stdout.replace(f"idna-{BEFORE}/idna", "a/idna").replace(
         f"idna-{AFTER}/idna", "b/idna"
     )
-    path = tmp_path / "release.patch"
+    path = tmp_path / "programs" / "release.patch"  # a folder of PATH: the box shows it
+    path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     return path
 

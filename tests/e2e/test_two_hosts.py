@@ -47,8 +47,8 @@ def hosts(tmp_path: Path) -> Iterator[dict[str, Machine]]:
             home = tmp_path / name.lower()
             home.mkdir()
             machines[name] = Machine(
-                home=home, programs=programs, redis_url=broker.url, name=name, sandbox="auto"
-            )
+                home=home, programs=programs, redis_url=broker.url, name=name
+            )  # no sandbox: the agents leave their marks in a folder of the test
         roots = ("--repo-root", str(tmp_path / "src"))
         north, south = machines["NORTH"], machines["SOUTH"]
         north.succeed("init", "--host", "NORTH", "--lanes", ",".join(LANES), *roots)

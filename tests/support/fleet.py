@@ -47,7 +47,10 @@ class Machine:
     def environment(self) -> dict[str, str]:
         """Return the environment of every process of this machine, built from nothing."""
         return {
-            "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
+            # Our own interpreter is on it, so that a box shows it wherever the project lies.
+            "PATH": os.pathsep.join(
+                (str(self.programs), os.environ["PATH"], os.path.dirname(sys.executable))
+            ),
             "HOME": str(self.home),
             "USER": "tester",
             "LANG": "C.UTF-8",
