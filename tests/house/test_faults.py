@@ -62,7 +62,7 @@ def _tests_in(module: str) -> list[str]:
 
 
 def test_the_runbook_has_a_section_for_each_fault_and_no_other() -> None:
-    assert sorted(_sections()) == sorted(FAULTS)
+    assert sorted(name for name, _ in _SECTION.findall(_RUNBOOK)) == sorted(FAULTS)
 
 
 @pytest.mark.parametrize("name", FAULTS)
