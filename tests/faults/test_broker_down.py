@@ -13,7 +13,7 @@ from contracts import naming
 from contracts.clock import SystemClock
 from tests.support.broker import Broker, running_broker
 from tests.support.fleet import Machine, make_repository, place_program, wait_until
-from tests.support.hosts import AGENT, Host, make_host, make_sender
+from tests.support.hosts import AGENT, NO_BOX, Host, make_host, make_sender
 from tests.support.proxy import Proxy, proxy_to
 from worker.journal import Journal
 
@@ -150,6 +150,8 @@ def test_a_wait_that_began_before_the_outage_ends_with_the_result(tmp_path: Path
         machine = Machine(home, tmp_path / "programs", broker.url, "NORTH")
         roots = ("--repo-root", str(tmp_path / "src"))
         machine.succeed("init", "--host", "NORTH", "--lanes", "BUILD", *roots)
+        with (home / "fleet" / "config.toml").open("a") as config:
+            config.write(NO_BOX)
         with machine.listening("BUILD") as listener, ThreadPoolExecutor() as pool:
             words = ("enqueue", "--lane", "BUILD", "--payload-file", "-", "--json")
             (job,) = json.loads(machine.succeed(*words, stdin=json.dumps(payload)))["jobs"]

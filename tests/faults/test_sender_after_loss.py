@@ -15,7 +15,7 @@ import pytest
 from contracts import naming
 from tests.support.broker import Broker
 from tests.support.fleet import Machine, make_repository, place_program, wait_until
-from tests.support.hosts import AGENT
+from tests.support.hosts import AGENT, NO_BOX
 
 LANE = "BUILD"
 
@@ -30,6 +30,8 @@ def machine(broker: Broker, tmp_path: Path) -> Iterator[Machine]:
     machine.succeed(
         "init", "--host", "NORTH", "--lanes", LANE, "--repo-root", str(tmp_path / "src")
     )
+    with (home / "fleet" / "config.toml").open("a") as config:
+        config.write(NO_BOX)
     yield machine
     (home / "released").touch()
 

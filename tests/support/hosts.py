@@ -42,6 +42,10 @@ SENDER = "alice"
 _START = "from worker.commands.listen import command; command()"
 _VERB = "from dispatch.cli import main; main()"
 
+# Agents of these tests note their starts in the home, and some act on the host: that needs no box
+# around them. What holds inside one is tried in tests/hostile/agent.
+NO_BOX = '[sandbox]\nmode = "none"\n'
+
 AGENT = """
 import os, sys, time
 if "--version" in sys.argv:
@@ -326,6 +330,7 @@ def make_host(
     )
     policy = f'[senders."*"]\nrepo_roots = ["{folder}"]\nvalidate = "any"\n'
     write_private_file(host.fleet_home / "policy.toml", policy.encode(), replace=True)
+    write_private_file(host.fleet_home / "config.toml", NO_BOX.encode(), replace=True)
     place_program(host.home / "bin", "codex", AGENT)
     return host
 

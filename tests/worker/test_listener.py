@@ -16,7 +16,7 @@ import pytest
 from contracts import naming
 from tests.support.broker import Broker
 from tests.support.fleet import make_repository, wait_until
-from tests.support.hosts import LANE, Host, make_host, make_sender
+from tests.support.hosts import LANE, NO_BOX, Host, make_host, make_sender
 
 LANE_AUD = naming.lane_audience(LANE)
 
@@ -240,7 +240,7 @@ def test_a_mapped_path_is_used_here_and_the_request_stays_as_it_was(
     repo = make_repository(tmp_path / "repo", {"readme.txt": "hello\n"})
     host = make_host(tmp_path, broker, make_sender(tmp_path / "sender"), repo)
     config = host.fleet_home / "config.toml"
-    config.write_text(f"[repo_paths]\n'C:\\src' = \"{tmp_path}\"\n")
+    config.write_text(f"{NO_BOX}[repo_paths]\n'C:\\src' = \"{tmp_path}\"\n")
     config.chmod(0o600)
     host.start()
     try:
