@@ -286,3 +286,21 @@ def test_a_policy_that_asks_for_more_than_the_box_enforces_starts_nothing(make: 
             assert [risk.code for risk in result.risks] == ["sandbox"]
             assert "sockets" in result.summary
             assert json.loads(result.to_json())["worktreePath"] == ""
+
+
+def test_a_commit_that_changes_and_removes_old_files_comes_home(make: Make) -> None:
+    """The worktree's index follows the new commit; what is not committed stays as it lies."""
+    bench = make("bwrap")
+    for name in ("kept.txt", "gone.txt"):
+        (bench.repo / name).write_text("old\n")
+    git(bench.repo, "add", "-A")
+    git(bench.repo, "commit", "-q", "-m", "second")
+    script = (
+        "echo new > kept.txt; git rm -q gone.txt; git mv README.md moved.md\n"
+        "git commit -qam work; echo later >> kept.txt\n"
+    )
+    result = bench.act(script)
+    assert git(bench.repo, "log", "-1", "--format=%s", result.branch) == "work"
+    tree = Path(result.worktreePath)
+    assert git(tree, "ls-files").split() == ["kept.txt", "moved.md"]
+    assert git(tree, "status", "--porcelain").strip() == "M kept.txt"
