@@ -7,6 +7,7 @@ result, whatever fails. Composes its ports and owns none of their rules.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -188,7 +189,8 @@ class RunEnvelope:
             return self._lost(record, died.code, str(died))
 
     def _lost(self, record: JobRecord, code: str, why: str) -> RunAgentResult:
-        self._ports.lost_runs.end([record])
+        with contextlib.suppress(Unavailable, CouldNotCheck):  # the job must have its end
+            self._ports.lost_runs.end([record])
         host, tree = self._ports.settings.host, left_worktree(record)
         return lost_run(record, host=host, worktree=tree, code=code, why=why)
 

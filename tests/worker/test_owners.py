@@ -8,7 +8,17 @@ import socket
 import psutil
 import pytest
 
-from worker.owners import Place, is_alive, is_here, machine_of, pid_of, this_place, this_process
+from worker.owners import (
+    Place,
+    is_alive,
+    is_here,
+    is_number_its_own,
+    is_running,
+    machine_of,
+    pid_of,
+    this_place,
+    this_process,
+)
 
 HERE = this_place()
 
@@ -55,6 +65,40 @@ def test_where_no_boot_is_told_the_machine_decides() -> None:
     assert Place("box", "m", "", "").is_seen_from(here)
     assert Place("other", "m", "", "").is_seen_from(here) is None
     assert Place("box", "m", "b", "").is_seen_from(here) is None
+
+
+def test_a_process_that_may_not_be_looked_at_is_neither_alive_nor_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def deny(_pid: int) -> None:
+        raise psutil.AccessDenied
+
+    monkeypatch.setattr(psutil, "Process", deny)
+    assert is_running(7, 1.0) is None
+    assert not is_number_its_own(7, 1.0)
+
+
+def test_a_number_stays_its_own_until_another_process_gets_it() -> None:
+    started = psutil.Process(os.getpid()).create_time()
+    assert is_number_its_own(os.getpid(), started)
+    assert not is_number_its_own(os.getpid(), started - 100)
+    assert is_number_its_own(2**22 + 1, started)
+
+
+def test_a_system_without_proc_tells_less_and_is_still_a_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise OSError
+
+    this_place.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr("worker.owners.os.stat", missing)
+        patched.setattr("worker.owners.Path.read_text", missing)
+        place = this_place()
+    this_place.cache_clear()
+    assert place == Place(HERE.name, "", "", "")
+    assert place.is_seen_from(place)
 
 
 def test_an_owner_text_gives_machine_and_process_for_people() -> None:
