@@ -89,6 +89,8 @@ class RedactedStream:
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what can be shown by now."""
+        if not self._held and 0 <= text.find("\n") == len(text) - 1 < _PART_MAX_CHARS:
+            return self._pass(text)  # one whole line: agents print millions of them
         self._held += text
         shown: list[str] = []
         start = 0
