@@ -35,7 +35,7 @@ class HostLease:
         self._reserve = reserve
         self._clock = clock
         self._say = say
-        self._is_lost = False
+        self.is_lost = False  # somebody else has it, and speaks for this host
 
     def take(self) -> None:
         """Take the lease; from here on the journal takes nothing from us without it.
@@ -63,9 +63,9 @@ class HostLease:
         """Renew the lease; call `when_lost`, once, when somebody else has it. May raise the
         journal's errors."""
         holder = self._acquire()
-        if holder is None or self._is_lost:
+        if holder is None or self.is_lost:
             return
-        self._is_lost = True
+        self.is_lost = True
         machine, remedy = machine_of(holder), "this listener ends what it runs and stops"
         self._say("lease_lost", host=self._host, to=machine, remedy=remedy)
         when_lost()

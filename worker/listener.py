@@ -221,7 +221,8 @@ class Listener:
             signal.signal(number, handle)
 
     def _close(self) -> None:
-        self._heartbeat.stop()
+        if not self._lease.is_lost:
+            self._heartbeat.stop()
         self._bells.close()
         self._lease.release()
         self._journal.close()
