@@ -338,3 +338,18 @@ def test_plain_git_can_still_remove_what_a_job_left(desk: TreeDesk) -> None:
 def test_each_verb_has_help_with_an_example(desk: TreeDesk) -> None:
     for verb in ("list", "show", "diff", "keep", "remove", "restore", "gc"):
         assert f"fleet-dispatch worktrees {verb}" in desk.machine.succeed("worktrees", verb, "-h")
+
+
+def test_people_read_what_was_done_and_why_the_rest_stays(desk: TreeDesk) -> None:
+    dirty, clean = desk.leave(WRITE), desk.leave(NOTHING)
+    desk.age(clean, 15)
+    would = desk.machine.succeed("worktrees", "gc", "--dry-run")
+    assert "nothing was changed" in would
+    said = desk.machine.succeed("worktrees", "gc")
+    assert f"{clean}  removed" in said
+    assert f"{dirty}  stays" in said
+    assert "restored at" in desk.machine.succeed("worktrees", "restore", clean)
+    assert "kept" in desk.machine.succeed("worktrees", "keep", clean, "--why", "a demo")
+    assert "a demo" in desk.machine.succeed("worktrees", "gc")
+    assert "no longer kept" in desk.machine.succeed("worktrees", "keep", clean, "--undo")
+    assert "for 7 days" in desk.machine.succeed("worktrees", "remove", clean)
