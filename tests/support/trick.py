@@ -39,7 +39,7 @@ class Trick:
     """One trick. `changed`: the agent's changed files as the host must report them, exactly.
     `codes`: the risks that must be recorded, `ignored_only` among them. `hides`: plain `git status`
     then shows none of `changed` (of no change: nothing). `fires`: plain `git status` then runs the
-    canary, or never ends."""
+    canary. `hangs`: or it never ends."""
 
     name: str
     does: str
@@ -48,6 +48,7 @@ class Trick:
     codes: frozenset[str] = frozenset()
     hides: bool = False
     fires: bool = False
+    hangs: bool = False
 
 
 def make_tricked_repository(path: Path) -> Path:

@@ -158,6 +158,7 @@ TRICKS_ON_FILES: tuple[Trick, ...] = (
         codes=frozenset({"evidence_incomplete", "special_file"}),
         hides=True,
         fires=True,
+        hangs=True,
     ),
     Trick(
         name="giant_rules",

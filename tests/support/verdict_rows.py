@@ -62,7 +62,7 @@ def play_for_real(trick: Trick, folder: Path) -> Played:
     evidence = collector.after_validation()
     host_fired = has_fired(canary)
     hush(canary)
-    plain = plain_status(tree)
+    plain = plain_status(tree, patience_s=10.0 if trick.hangs else 100.0)
     played = Played(
         evidence=evidence,
         judgement=_judged(evidence),
