@@ -17,109 +17,12 @@ from contracts.errors import (
     WaitTimedOut,
 )
 from contracts.run_agent import Status
-from dispatch.queue import Place, Pushed
+from dispatch.queue import Pushed
 from dispatch.sweeper import Did, Swept
 from tests.dispatch.desk import PAYLOAD, Desk, result_with
+from tests.dispatch.ways import QUEUE, claim, drop, take
 
 DAY = 86_400
-QUEUE = "fd.lane.A@PC1"
-
-
-def drop(desk: Desk, *keys: str) -> None:
-    with desk.broker.client() as redis:
-        redis.delete(*keys)
-
-
-def take(desk: Desk, queue: str, host: str) -> None:
-    """Take the next job of a queue as a listener does, up to its claim."""
-    with desk.broker.client() as redis:
-        redis.lmove(naming.rq_list(queue), naming.taken_list(queue, host), "LEFT", "RIGHT")
-
-
-def claim(desk: Desk, job_id: str, host: str, queue: str = QUEUE) -> None:
-    with desk.broker.client() as redis:
-        redis.set(naming.claim_key(job_id), f"{host}/instance")
-        redis.delete(naming.taken_list(queue, host), naming.rq_list(queue))
-        redis.hset(naming.job_key(job_id), mapping={"state": "started", "host": host})
-
-
-def where(desk: Desk, job_id: str, queue: str = QUEUE) -> tuple[Place, str]:
-    found = desk.queue().whereabouts(job_id, queue, ["PC1", "PC2"])
-    return found.place, found.host
-
-
-def test_a_job_is_seen_wherever_it_is_on_its_way(desk: Desk) -> None:
-    with desk.client() as client:
-        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
-    places = [where(desk, "b" * 20), where(desk, job.job_id)]
-    take(desk, QUEUE, "PC1")
-    places.append(where(desk, job.job_id))
-    claim(desk, job.job_id, "PC1")
-    places.append(where(desk, job.job_id))
-    drop(desk, naming.claim_key(job.job_id))
-    places.append(where(desk, job.job_id))  # a claim runs out; what the host wrote stands
-    queue = desk.queue()
-    queue.show(job.job_id, {"state": "refused"})
-    places.append(where(desk, job.job_id))
-    queue.show(job.job_id, {"state": "queued"})
-    places.append(where(desk, job.job_id))
-    desk.answer(job.job_id, "PC1")
-    places.append(where(desk, job.job_id))
-    assert places == [
-        (Place.ABSENT, ""),
-        (Place.LISTED, ""),
-        (Place.LISTED, ""),
-        (Place.CLAIMED, "PC1"),
-        (Place.CLAIMED, "PC1"),
-        (Place.REFUSED, "PC1"),
-        (Place.NOWHERE, "PC1"),
-        (Place.FINISHED, ""),
-    ]
-
-
-def test_a_claim_names_its_host_when_nothing_else_does(desk: Desk) -> None:
-    with desk.broker.client() as redis:
-        redis.set(naming.claim_key("b" * 20), "PC2/0123")
-    assert where(desk, "b" * 20) == (Place.CLAIMED, "PC2")
-
-
-def test_keys_of_other_types_are_read_as_empty(desk: Desk) -> None:
-    job = "b" * 20
-    with desk.broker.client() as redis:
-        redis.set(naming.job_key(job), "x")
-        redis.sadd(naming.claim_key(job), "x")
-        redis.set(naming.rq_list(QUEUE), "x")
-        redis.set(naming.taken_list(QUEUE, "PC1"), "x")
-    assert where(desk, job) == (Place.ABSENT, "")
-    assert desk.queue().queue_lengths([QUEUE]) == [0]
-    with desk.broker.client() as redis:
-        redis.delete(naming.job_key(job))
-        redis.hset(naming.job_key(job), mapping={"state": "x" * 1_000, "host": "PC1"})
-    assert where(desk, job) == (Place.NOWHERE, "PC1")
-
-
-def test_the_mark_of_the_broker_changes_with_its_data(desk: Desk) -> None:
-    queue = desk.queue()
-    first = queue.data_mark()
-    assert queue.data_mark() == first
-    with desk.broker.client() as redis:
-        redis.flushall()
-    emptied = queue.data_mark()
-    desk.broker.restart()
-    restarted = queue.data_mark()
-    drop(desk, naming.data_mark())
-    with desk.broker.client() as redis:
-        redis.rpush(naming.data_mark(), "garbage")
-    marks = {first, emptied, restarted, queue.data_mark(), queue.data_mark()}
-    assert len(marks) == 5
-    assert queue.data_mark() == queue.data_mark()
-
-
-def test_a_broker_that_does_not_tell_what_it_is_has_no_mark_twice(desk: Desk) -> None:
-    queue = desk.queue()
-    with desk.broker.client() as redis:
-        redis.execute_command("ACL", "SETUSER", "default", "-info")
-    assert queue.data_mark() != queue.data_mark()
 
 
 def test_a_hosts_job_that_is_in_no_list_is_pushed_again_until_somebody_claims_it(
