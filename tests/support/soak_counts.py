@@ -135,12 +135,16 @@ def count_trees(counts: Counts, fleet: Fleet) -> None:
         collected = list(pool.map(_collect, fleet.hosts))
     counts.add("trees half made, settled", sum(len(it["settled"]) for it in collected))
     counts.expect("problems of the collections", [it["problems"] for it in collected], [[], []])
-    registered = [record.job for host in fleet.hosts for record in _register(host)]
-    known = set(registered)
+    records = [record for host in fleet.hosts for record in _register(host)]
+    known = {record.job for record in records if not record.is_removed}
+    removed = {record.job: Path(record.aside) for record in records if record.is_removed}
     counts.add("worktrees", len(known))
-    counts.expect("worktrees in two registers", len(registered) - len(known), 0)
+    counts.add("worktrees that the policy put aside", len(removed))
+    counts.expect("worktrees in two registers", len(records) - len(known) - len(removed), 0)
     folder = Path(naming.agents_folder(str(fleet.repo)))
-    trees = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    asides = {path.parent for path in removed.values()}
+    standing = set(folder.iterdir()) - asides if folder.is_dir() else set()
+    trees = {path.name for path in standing}
     branches = git(fleet.repo, "for-each-ref", "--format=%(refname:lstrip=3)", "refs/heads/wt/")
     admin = {path.name for path in (fleet.repo / ".git" / "worktrees").iterdir()}
     owners = {line.partition("/")[0] for line in branches.split()}
@@ -148,8 +152,10 @@ def count_trees(counts: Counts, fleet: Fleet) -> None:
     counts.expect("stray branches", sorted(owners - known), [])
     counts.expect("stray folders of git", sorted(admin - known), [])
     counts.expect("registered and not there", sorted(known - (trees & owners & admin)), [])
+    lost = [job for job, aside in removed.items() if not aside.is_dir()]
+    counts.expect("put aside and not there", lost, [])
     named = {Path(result.worktreePath).name for result in fleet.results.values()} - {""}
-    counts.expect("results whose worktree is gone", sorted(named - trees), [])
+    counts.expect("results whose worktree is gone", sorted(named - trees - set(removed)), [])
 
 
 def _collect(host: Host) -> dict[str, Any]:

@@ -90,6 +90,10 @@ class Fleet:
         host = make_host(
             self.folder, self.broker, self.sender, self.repo, name=name, options=options
         )
+        # Low enough that what a kill left without work is put aside by the collections.
+        limit = "[worktrees]\nmax_count = 20\n"
+        with (host.fleet_home / "config.toml").open("a") as config:
+            config.write(limit)
         place_program(host.home / "bin", "codex", AGENT)
         (host.home / "marks").mkdir()
         return host
