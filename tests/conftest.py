@@ -4,6 +4,7 @@ no worktree left behind, no network beyond loopback. They are always on and have
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
@@ -25,8 +26,11 @@ _HOME_NAMES = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Close the network of this process for good: an audit hook cannot be taken off."""
+    """Close the network of this process for good: an audit hook cannot be taken off. A shell that
+    starts the tests in the background has them, and all below them, ignore Ctrl-C: not here."""
     sys.addaudithook(_refuse_far_addresses)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     threading._sys = _PatientSys()
 
 

@@ -15,6 +15,7 @@ from contracts.clock import SystemClock
 from contracts.errors import ExitCode, FleetError, Interrupted
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import error_document
+from dispatch.commands.interrupts import noted_interrupts
 from dispatch.commands.watch import Watch
 from dispatch.endings import GIVE_UP_MAX_S
 from dispatch.results import JobResult
@@ -84,7 +85,25 @@ def wait_all(
     What becomes of them meanwhile is said on stderr, once; `told` is what was said already. Raises
     Interrupted when a person ends the wait; the jobs go on.
     """
-    clock, watch = SystemClock(), Watch(client, job_ids, told or {})
+    try:
+        with noted_interrupts() as interrupts:
+            watch = Watch(client, job_ids, told or {}, interrupts.check)
+            return _wait_each(client, job_ids, timeout_s, give_up_after_s, watch)
+    except KeyboardInterrupt as interrupt:
+        raise Interrupted(
+            "interrupted: nobody waits any more, but the job goes on",
+            remedy=f"fleet-dispatch wait {' '.join(job_ids)}",
+        ) from interrupt
+
+
+def _wait_each(
+    client: FleetClient,
+    job_ids: Sequence[str],
+    timeout_s: float | None,
+    give_up_after_s: float | None,
+    watch: Watch,
+) -> list[Waited]:
+    clock = SystemClock()
     for job_id in job_ids:
         with contextlib.suppress(FleetError):  # said again when its turn comes
             client.waits.begin(job_id, give_up_after_s)
@@ -97,11 +116,6 @@ def wait_all(
             result = client.wait(job_id, left, on_look=watch.look)
         except FleetError as problem:
             error = problem
-        except KeyboardInterrupt as interrupt:
-            raise Interrupted(
-                "interrupted: nobody waits any more, but the job goes on",
-                remedy=f"fleet-dispatch wait {' '.join(job_ids)}",
-            ) from interrupt
         notes = watch.close(job_id)
         waited.append(Waited(job_id=job_id, result=result, error=error, notes=notes))
     return waited

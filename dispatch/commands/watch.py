@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import click
 
@@ -17,16 +17,23 @@ class Watch:
     """The jobs of one wait. `look` is called every few seconds."""
 
     def __init__(
-        self, client: FleetClient, job_ids: Sequence[str], told: Mapping[str, str]
+        self,
+        client: FleetClient,
+        job_ids: Sequence[str],
+        told: Mapping[str, str],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """`told` is what was said of a job before, in the words of `state_words`."""
+        """`told` is what was said of a job before, in the words of `state_words`. `check` is called
+        at each look and ends the wait by raising."""
         self._client = client
+        self._check = check
         self._open = dict.fromkeys(job_ids)
         self._last = {job_id: _kind(words) for job_id, words in told.items()}
         self._notes: dict[str, list[str]] = {job_id: [] for job_id in job_ids}
 
     def look(self) -> None:
         """Look at the jobs that are still waited for, and say what changed."""
+        self._check()
         with contextlib.suppress(FleetError):  # the wait itself says that the broker is away
             for view in self._client.views(list(self._open)):
                 self._tell(view)

@@ -317,3 +317,43 @@ def test_an_interrupted_wait_leaves_the_job_ids_and_no_traceback(
     assert json.loads(out)["error"]["kind"] == "interrupted"
     assert f"the job goes on (fleet-dispatch wait {job_id})" in err
     assert "Traceback" not in err
+
+
+# Ctrl-C arrives while a destructor runs: Python prints that KeyboardInterrupt and drops it.
+DROPPED = """
+import signal
+from dispatch.cli import main
+from dispatch.commands.watch import Watch
+
+class Dropped:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+look = Watch.look
+
+def look_once(self):
+    Watch.look = look
+    Dropped()
+    look(self)
+
+Watch.look = look_once
+main()
+"""
+
+
+def test_an_interrupt_that_python_drops_in_a_destructor_ends_the_wait_all_the_same(
+    desk: Desk, job_file: str
+) -> None:
+    words = ["enqueue", "--payload-file", job_file, "--lane", "A", "--wait", "60", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", DROPPED, *words],
+        env={**os.environ, **desk.environ},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    (job_id,) = desk.queued("fd.lane.A")
+    assert "Exception ignored" in done.stderr, "it was dropped"
+    assert json.loads(done.stdout)["error"]["kind"] == "interrupted"
+    assert f"the job goes on (fleet-dispatch wait {job_id})" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -28,6 +29,13 @@ def test_loopback_itself_stays_open() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         with socket.create_connection(server.getsockname(), timeout=5) as client:
             assert client.getpeername() == server.getsockname()
+
+
+def test_ctrl_c_reaches_the_tests_and_what_they_start() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_home_is_an_empty_folder_of_this_test(own_home: Path) -> None:
