@@ -164,6 +164,19 @@ def test_a_service_without_lanes_is_refused(machine: Machine) -> None:
     assert not unit(machine).exists()
 
 
+def test_a_service_whose_lanes_were_taken_away_can_be_looked_at_and_removed(
+    machine: Machine,
+) -> None:
+    machine.succeed("service", "install")
+    write_config(machine, "")
+    status = machine.run("service", "status", "--json")
+    assert json.loads(status.stdout)["unit"] == "current"
+    assert "no lane is served here" in " ".join(json.loads(status.stdout)["notes"])
+    machine.succeed("service", "uninstall")
+    assert not unit(machine).exists()
+    assert machine.succeed("service", "uninstall") == "nothing to do\n"
+
+
 def test_a_folder_that_takes_no_unit_is_an_error_with_a_remedy(machine: Machine) -> None:
     (machine.home / ".config").write_text("a file where a folder belongs")
     done = machine.run("service", "install")

@@ -10,14 +10,19 @@ import click
 from contracts.errors import ExitCode
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
+from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.settings import load_settings
 from runagent.process import system_runner
 from worker.service.choice import choose_supervisor
-from worker.service.description import describe_service
+from worker.service.description import check_lanes, describe_service
 from worker.service.keeper import ServiceKeeper, Step, UnitState
 from worker.service.supervisor import NO_MANAGER, RUNNING, Supervisor
-from worker.settings import host_settings, process_environment
+from worker.settings import host_settings, load_host_settings, process_environment
 
+_NO_LANES: Final = (
+    'no lane is served here, so the listener does not start: set lanes = ["…"] in [host] of '
+    "config.toml, or fleet-dispatch service uninstall"
+)
 _F = TypeVar("_F", bound=Callable[..., Any])
 _URL_NOTE: Final = (
     "the broker's URL comes from the environment, which a service does not have: "
@@ -35,7 +40,7 @@ def _dry_run_option(function: _F) -> _F:
     return click.option("--dry-run", is_flag=True, help=words)(function)
 
 
-@click.group(epilog="\b\nExample:\n  fleet-dispatch service install --dry-run\n")
+@click.group(cls=SubVerbs, epilog="\b\nExample:\n  fleet-dispatch service install --dry-run\n")
 def command() -> None:
     """Keep a listener running: systemd, launchd or Windows' Task Scheduler.
 
@@ -51,6 +56,7 @@ def command() -> None:
 @boundary
 def install(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
     """Write the unit and start it; again after a change of settings. Never over a foreign file."""
+    check_lanes(load_host_settings())
     supervisor, keeper, notes = _keeper(of_machine=of_machine)
     steps = keeper.install(dry_run=dry_run)
     return _tell(
@@ -108,6 +114,8 @@ def _keeper(*, of_machine: bool) -> tuple[Supervisor, ServiceKeeper, tuple[str, 
     service = describe_service(host, environment, of_machine=of_machine)
     supervisor = choose_supervisor(environment, config_dir=host.config_dir, of_machine=of_machine)
     notes = supervisor.notes(service, environment)
+    if not host.lanes:
+        notes = (*notes, _NO_LANES)
     if settings.source_of("fleet.redis_url").startswith("environment"):
         notes = (*notes, _URL_NOTE)
     return supervisor, ServiceKeeper(supervisor, service, system_runner(), environment), notes

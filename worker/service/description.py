@@ -55,12 +55,10 @@ def describe_service(
 ) -> Service:
     """Return the service of this installation; `of_machine`: not only while its user is there.
 
-    Raises InvalidRequest when no lane is configured or a path cannot stand in a unit, Refused when
-    the console script is not installed.
+    Raises InvalidRequest when a path cannot stand in a unit, Refused when the console script is not
+    installed. Whether it may be installed is `check_lanes`: one that serves nothing any more can
+    still be looked at and taken away.
     """
-    if not settings.lanes:
-        remedy = 'set lanes = ["…"] in [host] of config.toml: a service has no --lane'
-        raise InvalidRequest([Problem("host.lanes", "is empty", remedy)])
     service = Service(
         program=find_program(),
         config_dir=settings.config_dir,
@@ -72,6 +70,13 @@ def describe_service(
     )
     _check_words(service)
     return service
+
+
+def check_lanes(settings: HostSettings) -> None:
+    """Raise InvalidRequest when the settings name no lane: the listener would not start."""
+    if not settings.lanes:
+        remedy = 'set lanes = ["…"] in [host] of config.toml: a service has no --lane'
+        raise InvalidRequest([Problem("host.lanes", "is empty", remedy)])
 
 
 def find_program(called_as: str | None = None) -> Path:
