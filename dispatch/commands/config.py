@@ -11,10 +11,11 @@ from dispatch.broker_url import masked_url
 from dispatch.commands.agents import agent_presets
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
+from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.settings import Settings, load_settings
 
 
-@click.group(epilog="\b\nExample:\n  fleet-dispatch config show\n")
+@click.group(cls=SubVerbs, epilog="\b\nExample:\n  fleet-dispatch config show\n")
 def command() -> None:
     """Show settings and where they came from."""
 

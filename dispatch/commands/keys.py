@@ -14,6 +14,7 @@ from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from dispatch.commands.boundary import boundary
 from dispatch.commands.host_files import write_host_config, write_host_policy
 from dispatch.commands.output import json_option, print_document, print_table
+from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.key_records import Grant, Granted, Master, dump_record, read_record
 from dispatch.key_store import accept_grant, read_records, read_revoked, record_grant
 from dispatch.keyring import GRANT_DAYS, SenderKeyring
@@ -31,12 +32,13 @@ _STDIN_MAX_BYTES: Final = 1024 * 1024
 
 
 @click.group(
+    cls=SubVerbs,
     epilog="""\b
 Example, a second machine:
   fleet-dispatch keys grant GAMINGPC --lanes MAIN --out gamingpc.json
   scp -p gamingpc.json gamingpc:
   ssh gamingpc fleet-dispatch keys accept gamingpc.json --repo-root /home/me/src
-"""
+""",
 )
 def command() -> None:
     """Grant, accept and list keys: a host can check jobs, and forge none for another host."""

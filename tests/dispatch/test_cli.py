@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from contracts.errors import (
     CouldNotCheck,
@@ -214,3 +215,17 @@ def test_an_output_that_takes_no_more_is_said_without_a_traceback(
     assert "Traceback" not in done.stderr
     assert "cannot write to standard output" in done.stderr
     assert done.returncode in (2, 4)
+
+
+def test_the_help_of_a_verb_with_verbs_cuts_no_sentence_short() -> None:
+    groups = {
+        name: found
+        for name, verb in VERBS.items()
+        if isinstance(found := load_named(verb.target), click.Group)
+    }
+    assert {"keys", "worktrees", "service", "job"} <= set(groups)
+    for name, group in groups.items():
+        said = CliRunner().invoke(group, ["--help"], terminal_width=80).output
+        listed = said.partition("Verbs:")[2]
+        assert listed and "..." not in listed, name
+        assert all(sub in listed for sub in group.commands), name

@@ -102,6 +102,7 @@ def test_work_that_is_nowhere_else_is_not_removed_without_force(desk: TreeDesk, 
     desk.configure("max_age_days = 1\nmax_count = 1\nmax_bytes = 1")
     desk.age(job, 3_000)
     assert _refusal(desk, "remove", job) == "holds_work"
+    assert desk.row(job)["holds"] in ("1 uncommitted file", "1 commit that no other branch has")
     assert desk.gc("--force")["removed"] == {}
     assert desk.is_whole(job)
 
@@ -203,6 +204,10 @@ def test_a_tree_in_which_something_works_stays(desk: TreeDesk) -> None:
     try:
         assert desk.row(job)["state"] == "in_use"
         assert str(sleeper.pid) in desk.row(job)["inUse"]
+        unseen = {
+            name: desk.row(job)[name] for name in ("changedTotal", "changedFiles", "problems")
+        }
+        assert unseen == {"changedTotal": 0, "changedFiles": [], "problems": []}, "always there"
         assert _refusal(desk, "remove", job, "--force") == "in_use"
         assert list(desk.gc()["stayed"]) == [job]
     finally:
@@ -267,6 +272,8 @@ def test_a_removed_tree_comes_back_with_its_branch_and_what_was_staged(desk: Tre
     git(desk.repo, "gc", "--quiet", "--prune=now")
     git(desk.repo, "worktree", "prune", "--expire=now")
     assert _refusal(desk, "remove", job) == "removed"
+    again = desk.machine.run("worktrees", "remove", job).stderr
+    assert f"fleet-dispatch worktrees restore {job}" in again
     assert b"loose" in desk.machine.succeed("worktrees", "diff", job).encode()
     desk.machine.succeed("worktrees", "restore", job)
     assert git(tree, "rev-parse", "HEAD") == tip

@@ -18,6 +18,7 @@ from contracts.ids import checked_job_id
 from contracts.run_agent import RunAgentResult
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
+from dispatch.commands.sub_verbs import SubVerbs
 from worker.job_rows import job_document, job_row
 from worker.journal import Journal
 from worker.journal_records import JobRecord
@@ -25,7 +26,7 @@ from worker.outcome import EXIT_CODES
 from worker.settings import load_host_settings
 
 
-@click.group(epilog="\b\nExample:\n  fleet-dispatch job show 0123456789abcdef0123\n")
+@click.group(cls=SubVerbs, epilog="\b\nExample:\n  fleet-dispatch job show 0123456789abcdef0123\n")
 def command() -> None:
     """Show what this host's journal knows of its jobs; needs no broker."""
 

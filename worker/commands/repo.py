@@ -14,6 +14,7 @@ from contracts.clock import SystemClock
 from contracts.errors import Refused
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
+from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.times import rfc3339
 from validation.inert import one_line
 from worker.journal import Journal
@@ -24,11 +25,12 @@ _SHOWN_CHARS: Final = 300
 
 
 @click.group(
+    cls=SubVerbs,
     epilog="""\b
 Example:
   fleet-dispatch repo list
   fleet-dispatch repo trust /home/me/src/thing
-"""
+""",
 )
 def command() -> None:
     """Show repositories that were set aside, and take them back.

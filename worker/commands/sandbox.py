@@ -14,6 +14,7 @@ import click
 from contracts.errors import ExitCode
 from contracts.sandbox import Capability, SandboxMode
 from dispatch.commands.boundary import boundary
+from dispatch.commands.sub_verbs import SubVerbs
 from runagent.environment import scrub_own_git_variables
 from runagent.process import system_runner
 from runagent.sandbox.choice import AUTO, candidates, try_mode
@@ -28,7 +29,7 @@ Example:
 """
 
 
-@click.group(help="What confines agents and validators on this host.")
+@click.group(cls=SubVerbs, help="What confines agents and validators on this host.")
 def command() -> None:
     """Hold the one verb of this group."""
 

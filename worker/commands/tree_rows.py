@@ -48,10 +48,11 @@ def tree_row(
         "removedAt": rfc3339(removed_at),
         "restorableUntil": rfc3339(until),
     }
-    if with_files and look is not None:
-        row["changedTotal"] = len(look.changed)
-        row["changedFiles"] = [display_path(path)[0] for path in look.changed[:_FILES_MAX]]
-        row["problems"] = list(look.problems)
+    if with_files:  # the same keys for a tree that was not looked at
+        changed = () if look is None else look.changed
+        row["changedTotal"] = len(changed)
+        row["changedFiles"] = [display_path(path)[0] for path in changed[:_FILES_MAX]]
+        row["problems"] = [] if look is None else list(look.problems)
     return row
 
 

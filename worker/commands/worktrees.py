@@ -16,6 +16,7 @@ import click
 from contracts.clock import SystemClock
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
+from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.times import age_words
 from runagent.process import system_runner
 from validation.inert import inert
@@ -30,13 +31,14 @@ _KEPT_BY: Final = "a person keeps it"
 
 
 @click.group(
+    cls=SubVerbs,
     epilog="""\b
 Example:
   fleet-dispatch worktrees list
   fleet-dispatch worktrees diff JOB | git apply
   fleet-dispatch worktrees remove JOB
   fleet-dispatch worktrees gc --dry-run
-"""
+""",
 )
 def command() -> None:
     """Show, keep, remove, restore and collect the worktrees that jobs left on this machine.

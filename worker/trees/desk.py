@@ -65,7 +65,9 @@ def refuse_removal(view: TreeView, *, force: bool) -> None:
     path = view.record.path
     gone = {TreeState.REMOVED: "was removed already", TreeState.REMOVED_BY_OWNER: "is not there"}
     if view.state in gone:
-        raise Refused(f"{path} {gone[view.state]}", code=view.state.value)
+        again = f"fleet-dispatch worktrees restore {view.record.job}"
+        remedy = again if view.state is TreeState.REMOVED else "its branch, if it is left, is yours"
+        raise Refused(f"{path} {gone[view.state]}", code=view.state.value, remedy=remedy)
     if view.in_use:
         raise Refused(
             f"{path} is in use: {view.in_use}", code="in_use", remedy="end that, or wait for it"
@@ -92,12 +94,16 @@ def what_it_holds(view: TreeView) -> str:
         return "it cannot be looked at"
     held = [f"it could not be looked at: {problem}" for problem in look.problems[:1]]
     if look.uncommitted:
-        held.append(f"{len(look.uncommitted)} uncommitted files")
+        held.append(_counted(len(look.uncommitted), "uncommitted file"))
     if look.unpushed:
-        held.append(f"{look.unpushed} commits that no other branch has")
+        held.append(f"{_counted(look.unpushed, 'commit')} that no other branch has")
     if view.ignored_only:
         held.append("work in ignored files alone")
     return ", ".join(held) or "nothing"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def open_desk(
