@@ -159,9 +159,8 @@ def list_keys(*, as_json: bool) -> None:
 def _listing(settings: Settings, clock: Clock) -> dict[str, Any]:
     keys, now = settings.places.keys_dir, clock.wall()
     check_private_folder(keys)
-    senders = [_row(item, now) for item in read_records(keys, Master)]
     return {
-        "senders": senders,
+        "senders": [_row(item, now) for item in read_records(keys, Master)],
         "granted": [_row(item, now) for item in read_records(keys, Granted)],
         "accepted": [_row(item, now) for item in read_records(keys, Grant)],
         "revoked": sorted(read_revoked(keys)),
