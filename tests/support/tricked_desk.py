@@ -86,9 +86,7 @@ class TrickedDesk:
         self.canary = make_canary(folder / "canary")
         self.outside = folder / "outside"
         self.outside.mkdir()
-        fleet = self.desk.machine.home / "fleet"
-        fleet.mkdir(parents=True)
-        (fleet / "config.toml").write_text(f'[sandbox]\nmode = "{mode}"\n')
+        self.desk.machine.sandbox = mode
 
     def control(self, trick: Trick) -> Control:
         """Play `trick` where no host looks; return what plain git can be asked in."""
@@ -111,7 +109,9 @@ class TrickedDesk:
         mark = str(self.canary.parent / "fired")
         self.desk.agent(_AGENT.format(names=repr(names), script=repr(script), mark=repr(mark)))
         done = self.desk.run("--validate-cmd", "true", *words, repo=self.repo, seconds=300.0)
-        EXERCISED[str(done.result["sandbox"]["mode"] or "none")] += 1
+        stood = str(done.result["sandbox"]["mode"] or "none")
+        assert self.mode in ("auto", stood), "the run was in another sandbox than it was to be"
+        EXERCISED[stood] += 1
         return done
 
     def verb(self, *words: str) -> subprocess.CompletedProcess[str]:
