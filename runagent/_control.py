@@ -33,7 +33,7 @@ class Control:
         walls = spec.walls
         writable, uses_landlock = walls.writable or (), walls.writable is not None
         fields = [f"{timeout_s:.6f}", f"{max(0.0, spec.grace_s):.6f}"]
-        fields += [str(int(walls.spares_leader)), str(int(uses_landlock))]
+        fields += [str(int(walls.spares_leader)), str(int(uses_landlock)), str(walls.tells_at)]
         fields += [str(len(writable)), *writable, str(len(walls.readable)), *walls.readable]
         fields += [spec.cwd, program, str(len(spec.argv)), *spec.argv]
         fields += [f"{name}={value}" for name, value in spec.env.items()]
@@ -112,6 +112,8 @@ def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
 
 def shell_code(report: dict[str, Any]) -> int | None:
     """Return the exit code as a shell says it: 128 + n for signal n."""
+    if report["cause"] == "exit" and not report["ran"]:
+        return None
     if report["signal"] is not None:
         return 128 + int(report["signal"])
     return None if report["exit"] is None else int(report["exit"])
@@ -123,6 +125,8 @@ def explain_end(
     """Return how a run ended by its warden's report; `reason` is that of our own stop."""
     left = f"; {report['left']} processes could not be ended" if report["left"] else ""
     cause = report["cause"]
+    if cause == "exit" and not report["ran"]:
+        return EndState.NOT_STARTED, "its wrapper ended before the program ran" + left
     if cause == "exit":
         return EndState.EXITED, left.removeprefix("; ")
     if cause == "deadline":

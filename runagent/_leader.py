@@ -28,13 +28,16 @@ class Order:
 
     def __init__(self, fields: list[bytes]) -> None:
         """Read timeout, grace, the walls, cwd, program, then arguments behind their number, then
-        the environment. The walls: is the leader spared, is Landlock used, and behind the number
-        of each the paths that may be written and read."""
+        the environment. The walls: is the leader spared, is Landlock used, which word is the
+        number of the descriptor on which a wrapper tells, and behind the number of each the paths
+        that may be written and read."""
         self.timeout_s = float(fields[0])
         self.grace_s = float(fields[1])
         self.spares_leader = fields[2] == b"1"
         self.landlock = fields[3] == b"1"
-        self.writable, rest = _counted(fields[4:])
+        self.tells_at = int(fields[4])
+        self.telling = -1  # where to read what the wrapper tells
+        self.writable, rest = _counted(fields[5:])
         self.readable, rest = _counted(rest)
         self.cwd, self.program = rest[:2]
         self.argv, rest = _counted(rest[2:])
@@ -80,6 +83,7 @@ def prctl(option: int, value: int) -> bool:
 def start_leader(order: Order) -> tuple[int, str, int]:
     """Start the leader; return its pid, or 0 with the stage that failed and its errno."""
     reader, writer = os.pipe()
+    order.telling, teller = os.pipe() if order.tells_at else (-1, -1)
     warden = os.getpid()
     try:
         pid = os.fork()
@@ -88,8 +92,13 @@ def start_leader(order: Order) -> tuple[int, str, int]:
         os.close(writer)
         return 0, "fork", error.errno or 0
     if pid == 0:
+        if order.tells_at:
+            os.set_inheritable(teller, True)  # noqa: FBT003 - positional only
+            order.argv[order.tells_at] = b"%d" % teller
         _become(order, writer, warden)
     os.close(writer)
+    if order.tells_at:
+        os.close(teller)
     told = os.read(reader, 64)  # closed by a successful exec
     os.close(reader)
     if not told:

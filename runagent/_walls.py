@@ -11,10 +11,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Walls:
     """`spares_leader`: the leader is a wrapper that must not be asked to end, its program is.
-    `writable` and `readable`: the only paths below which Landlock lets the program write and read
-    files; None: Landlock is not used."""
+    `tells_at`: which word of the wrapper's arguments is to be the number of a descriptor on which
+    it says, where its program cannot, that its program ran (bubblewrap's --json-status-fd); 0: it
+    says nothing. `writable` and `readable`: the only paths below which Landlock lets the program
+    write and read files; None: Landlock is not used."""
 
     spares_leader: bool = False
+    tells_at: int = 0
     writable: tuple[str, ...] | None = None
     readable: tuple[str, ...] = ()
 

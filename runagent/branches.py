@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from contracts.run_agent import Risk
-from runagent.head import read_line, read_lines
+from runagent.head import loose_refs, read_line, read_lines
 
 _HEADS: Final = "refs/heads/"
 _JOBS: Final = "refs/heads/wt/"
@@ -27,12 +27,11 @@ def read_branches(common_dir: str) -> dict[str, str]:
         commit, _, ref = line.decode("utf-8", "backslashreplace").strip().partition(" ")
         if ref.startswith(_HEADS):
             tips[ref] = commit
-    for place, _, names in os.walk(os.path.join(common_dir, "refs", "heads")):
-        for name in names:
-            path = os.path.join(place, name)
-            tips[os.path.relpath(path, common_dir).replace(os.sep, "/")] = read_line(path)
+    for ref in loose_refs(common_dir):
         if len(tips) > _BRANCHES_MAX:
             break
+        if ref.startswith(_HEADS):
+            tips[ref] = read_line(os.path.join(common_dir, *ref.split("/")))
     return {ref: tip for ref, tip in tips.items() if not ref.startswith(_JOBS)}
 
 

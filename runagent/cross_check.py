@@ -8,6 +8,7 @@ Judges nothing and looks at nothing.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +16,12 @@ from typing import Final
 from contracts.run_agent import Risk
 from runagent.file_looks import TreeLook
 from runagent.ignored_paths import RULE_FILE, IgnoredPaths, hidden_by_rules, is_tool_cache
-from runagent.manifest import has_other_names, leads_outside
+from runagent.manifest import has_other_names, is_file, leads_outside, shape_of
 from runagent.snapshot import Snapshot
 from runagent.tree_differences import tell_differences
 
 _NAMED: Final = 5
+_SETID: Final = stat.S_ISUID | stat.S_ISGID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ def cross_check(
         risks=(
             *_told_of_special(path for path in found.special if path not in ignored),
             *_told_of_links(found.changed, now[1], ignored),
+            *_told_of_setid(path for path in found.changed if _runs_as_another(path, now[1])),
+            *_told_of_git_directories(before[1], now[1]),
             *_told_of_unread(path for path in found.unread if path not in ignored),
             *_told_of_rules(hidden_by_rules(rules, passed_over)),
         ),
@@ -124,6 +128,41 @@ def _told_of_links(
         told = f"files have other names too, perhaps outside the worktree: {_names(sorted(shared))}"
         risks.append(Risk(code="hard_link", message=told))
     return tuple(risks)
+
+
+def _runs_as_another(path: bytes, look: TreeLook) -> bool:
+    item = look.manifest.item(path)
+    return item is not None and is_file(item) and bool(shape_of(item)[1] & _SETID)
+
+
+def _told_of_setid(paths: Iterable[bytes]) -> tuple[Risk, ...]:
+    named = sorted(paths)
+    if not named:
+        return ()
+    told = f"files that run as their owner, whoever starts them (setuid, setgid): {_names(named)}"
+    return (Risk(code="special_file", message=told),)
+
+
+def _told_of_git_directories(before: TreeLook, now: TreeLook) -> tuple[Risk, ...]:
+    """Folders in which git, started there, takes the folder itself for its own directory and obeys
+    its config. The `.git` of a nested repository is told elsewhere."""
+    ours, theirs = before.manifest.folders, now.manifest.folders
+    found = [
+        folder
+        for folder, names in theirs.items()
+        if folder and names is not ours.get(folder) and _is_git_directory(names)
+    ]
+    if not found:
+        return ()
+    told = f"git takes these folders for its own and obeys their config: {_names(sorted(found))}"
+    return (Risk(code="nested_repository", message=told),)
+
+
+def _is_git_directory(names: Collection[bytes]) -> bool:
+    """Say whether git would take a folder with these `names` for a git directory (setup.c)."""
+    return b"HEAD" in names and (
+        b"commondir" in names or (b"objects" in names and b"refs" in names)
+    )
 
 
 def _told_of_unread(paths: Iterable[bytes]) -> tuple[Risk, ...]:

@@ -17,6 +17,7 @@ from contracts.run_agent import Risk
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _REF: Final = re.compile(r"refs(?:/(?!\.)[^/\x00-\x20\x7f\\~^:?*\[]+)+")
 _POINTER_MAX_BYTES: Final = 8_192
+_FILE_MAX_BYTES: Final = 64 * 1024 * 1024  # a packed-refs of 900,000 refs; a sparse one has no end
 _LINKS_MAX: Final = 5  # git follows as many symbolic refs
 
 
@@ -87,13 +88,26 @@ def _packed(ref: str, common_dir: str) -> str:
 
 
 def read_lines(path: str) -> Iterator[bytes]:
-    """Yield the lines of a regular file; none when there is no such file."""
+    """Yield the lines of a regular file, of its first 64 MiB; none when there is no such file."""
     descriptor = _open_regular(path)
     if descriptor is None:
         return
+    left = _FILE_MAX_BYTES
     with os.fdopen(descriptor, "rb") as file:
-        while line := file.readline(_POINTER_MAX_BYTES):
+        while left > 0 and (line := file.readline(_POINTER_MAX_BYTES)):
+            left -= len(line)
             yield line
+
+
+def loose_refs(common_dir: str) -> Iterator[str]:
+    """Yield the full names of the loose refs below `common_dir`. A folder that is a link may lead
+    anywhere, to all files of this machine: none is followed."""
+    top = os.path.join(common_dir, "refs")
+    if os.path.islink(top):
+        return
+    for place, _, names in os.walk(top):
+        for name in names:
+            yield os.path.relpath(os.path.join(place, name), common_dir).replace(os.sep, "/")
 
 
 def read_line(path: str) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runagent.checkouts import MAIN, Checkout, moves_since, read_checkouts
-from runagent.head import read_line, read_lines
+from runagent.head import loose_refs, read_line, read_lines
 from runagent.worktree import Worktree
 
 _HEADS: Final = "refs/heads/"
@@ -42,14 +42,11 @@ def read_refs(worktree: Worktree, *, after: bool) -> Refs:
         commit, _, ref = line.decode("utf-8", "backslashreplace").strip().partition(" ")
         if ref.startswith("refs/") and len(tips) < _REFS_MAX:
             tips[ref] = commit
-    for place, _, names in os.walk(os.path.join(common_dir, "refs")):
-        for name in names:
-            path = os.path.join(place, name)
-            ref = os.path.relpath(path, common_dir).replace(os.sep, "/")
-            if not ref.endswith(".lock"):
-                tips[ref] = read_line(path)
+    for ref in loose_refs(common_dir):
         if len(tips) > _REFS_MAX:
             break
+        if not ref.endswith(".lock"):
+            tips[ref] = read_line(os.path.join(common_dir, *ref.split("/")))
     stashes = [tips.get(_STASH, ""), *_logged(os.path.join(common_dir, "logs", "refs", "stash"))]
     checkouts = read_checkouts(common_dir, own_admin_dir=worktree.admin_dir, after=after)
     return Refs(tips, checkouts, frozenset(filter(None, stashes)))

@@ -39,6 +39,7 @@ ORPHAN_GRACE_S = 5.0  # whoever started us is gone: nobody waits for a result th
 CEILING_S = 4.0  # a process in uninterruptible sleep cannot be killed: give up and say so
 FREEZE_ROUNDS = 8
 STOP_BYTE = b"S"
+_RAN = b'"exit-code"'  # bwrap(1), --json-status-fd: left out when the program was not started
 # Our own root comes last on the path, after the standard library. A module and not a script, so
 # that the compiled form is kept: 9 ms less a start than running the file by its path.
 COMMAND = (
@@ -56,6 +57,7 @@ class Warden:
         self._parent = parent
         self._grace_s = order.grace_s
         self._spares_leader = order.spares_leader
+        self._order = order
         self._deadline = time.monotonic() + order.timeout_s
         self._bell, self._ringer = os.pipe()
         self._poll = select.poll()
@@ -100,8 +102,20 @@ class Warden:
             code = str(os.WEXITSTATUS(self._status))
         return (
             f'{{"event":"ended","exit":{code},"signal":{number},"cause":"{self._cause}",'
-            f'"survivors":{len(self._survivors)},"left":{left}}}\n'
+            f'"survivors":{len(self._survivors)},"left":{left},'
+            f'"ran":{"true" if self._has_run() else "false"}}}\n'
         )
+
+    def _has_run(self) -> bool:
+        """Say whether the program ran. A wrapper that tells says an exit code only if it did, on a
+        descriptor that the program never has; one that was killed could not tell."""
+        if self._order.telling < 0 or self._status is None or os.WIFSIGNALED(self._status):
+            return True
+        os.set_blocking(self._order.telling, False)
+        try:
+            return _RAN in os.read(self._order.telling, 65536)
+        except BlockingIOError:
+            return True  # somebody holds it open still: nothing is known
 
     def _look(self, seconds: float) -> None:
         ready = [fd for fd, _ in self._poll.poll(int(seconds * 1000) + 1)]

@@ -57,7 +57,6 @@ from runagent.tree_removal import remove_child
 _FIXED: Final = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL")
 _FOLDER: Final = "box"
 _RUNTIME: Final = ("/run", "/var/run")
-_LOST_SETUP: Final = b"bwrap: "
 
 
 def wrap(program: str, mounts: Iterable[Mount], spec: ProcessSpec) -> ProcessSpec:
@@ -69,9 +68,11 @@ def wrap(program: str, mounts: Iterable[Mount], spec: ProcessSpec) -> ProcessSpe
         return spec
     if not (os.path.isfile(found) and os.access(found, os.X_OK)):
         return spec
-    words = [program, *_FIXED, *arguments(mounts), "--chdir", spec.cwd, "--", found]
+    told = ("--json-status-fd", "")  # the warden puts the number of a descriptor of its own here
+    words = [program, *told, *_FIXED, *arguments(mounts), "--chdir", spec.cwd, "--", found]
     # The wrapper passes no TERM on and its end is everybody's: it alone is not asked to end.
-    return dataclasses.replace(spec, argv=(*words, *spec.argv[1:]), walls=Walls(spares_leader=True))
+    walls = Walls(spares_leader=True, tells_at=len(told))
+    return dataclasses.replace(spec, argv=(*words, *spec.argv[1:]), walls=walls)
 
 
 class BoxedRunner:
@@ -93,7 +94,8 @@ class BoxedRunner:
 
 
 class _Boxed:
-    """A program in a box. When the box could not be built, nothing was started."""
+    """A program in a box. When the box could not be built, nothing was started: bubblewrap says
+    so to the warden, and what the program itself prints is not asked."""
 
     def __init__(self, running: RunningProcess, objects: str) -> None:
         self._running = running
@@ -108,19 +110,11 @@ class _Boxed:
         outcome = self._running.wait()
         with contextlib.suppress(OSError):  # the host's git reads them next
             sweep(self._objects)
-        if outcome.exit_code == 1 and not outcome.stdout_total and _is_setup(outcome.stderr):
+        if outcome.state is EndState.NOT_STARTED and outcome.stderr_total:
             said = outcome.stderr.decode("utf-8", "replace").strip()[:300]
-            return dataclasses.replace(
-                outcome,
-                state=EndState.NOT_STARTED,
-                exit_code=None,
-                why=f"the sandbox could not be built ({said}); see fleet-dispatch sandbox check",
-            )
+            why = f"the sandbox could not be built ({said}); see fleet-dispatch sandbox check"
+            return dataclasses.replace(outcome, why=why)
         return outcome
-
-
-def _is_setup(stderr: bytes) -> bool:
-    return stderr.startswith(_LOST_SETUP) and stderr.count(b"\n") == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,13 +147,13 @@ class GitImport:
 
 def sweep(objects: str) -> None:
     """Remove what is no plain file from a folder of private objects: a pipe in the place of an
-    object would hold whoever reads it. Links are removed, not followed. Raises OSError."""
-    for place, folders, names in os.walk(objects):
+    object would hold whoever reads it. Links are removed, not followed, and `objects` itself is
+    left alone when it is one: what it leads to is not ours. Raises OSError."""
+    for _, folders, names, place in os.fwalk(objects, follow_symlinks=False):
         for name in (*folders, *names):
-            path = os.path.join(place, name)
-            mode = os.lstat(path).st_mode
+            mode = os.stat(name, dir_fd=place, follow_symlinks=False).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                os.unlink(path)
+                os.unlink(name, dir_fd=place)
 
 
 def take_home(git: GitImport, deadline_s: float) -> tuple[Risk, ...]:

@@ -83,6 +83,12 @@ def git_mounts(layer: GitLayer) -> list[Mount]:
     worktree = layer.worktree
     common = worktree.common_dir
     mounts = [writable(layer.folder, common)]
+    # Mounts of their own cannot be renamed or replaced by links: what the host reads of the private
+    # objects afterwards, and whose alternates it obeys, stays where it was made.
+    mounts += [
+        writable(os.path.join(layer.folder, name), os.path.join(common, name))
+        for name in ("objects", "objects/info")
+    ]
     for name in sorted(os.listdir(common)):
         path = os.path.join(common, name)
         is_plain = os.path.isfile(path) or os.path.isdir(path)

@@ -18,6 +18,9 @@ _RUN_NEEDS: Final = (
     *("/run/current-system", "/run/wrappers", "/run/opengl-driver", "/run/booted-system"),
 )
 _RUNTIME: Final = ("/run", "/var/run")
+# Knobs of the kernel. bubblewrap covers those that may be written by what access(2) says of the
+# folder, which is wrong for root: it may write files of /proc/sys without any capability.
+_KNOBS: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 _TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - these are covered by a private folder
 
 
@@ -86,6 +89,8 @@ def is_inside(path: str, roots: Iterable[str]) -> bool:
 def arguments(mounts: Iterable[Mount]) -> list[str]:
     """Return bubblewrap's arguments for `mounts` on a read-only view of this machine."""
     words = [Kind.READ_ONLY.value, "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for path in filter(os.path.exists, _KNOBS):
+        words += [Kind.READ_ONLY.value, path, path]
     emptied: list[str] = []
     for mount in mounts:
         if mount.kind is Kind.EMPTY:

@@ -10,7 +10,15 @@ import pytest
 from runagent.evidence import EvidenceCollector
 from runagent.manifest import ManifestBounds
 from runagent.process import system_runner
-from tests.support.repositories import Run, collect, git, make_repository, prepare, write
+from tests.support.repositories import (
+    Run,
+    attempt_git,
+    collect,
+    git,
+    make_repository,
+    prepare,
+    write,
+)
 from tests.support.trick import make_tricked_repository
 
 
@@ -151,3 +159,48 @@ def test_sha256_repositories_are_read_as_well(tmp_path: Path) -> None:
     run = collect(repo, write("a.txt", "b\n"))
     assert run.evidence.agent_changed == (b"a.txt",)
     assert run.evidence.risks == ()
+
+
+@pytest.mark.linux
+@pytest.mark.parametrize("shape", ["bare", "linked"])
+def test_a_folder_that_git_takes_for_its_own_fires_in_plain_git_and_is_told(
+    tmp_path: Path, shape: str
+) -> None:
+    """Its files are in the diff; that its config starts a program there is not in plain sight."""
+    fired = tmp_path / "fired"
+    repo = make_repository(tmp_path / "repo", {"README.md": "x\n"})
+
+    def agent(tree: Path) -> None:
+        place = tree / "docs" / "fixture"
+        git(tree, "init", "-q", "--bare", str(place))
+        git(place, "config", "core.fsmonitor", f"touch {fired}; false")
+        git(place, "config", "core.bare", "false")
+        git(place, "config", "core.worktree", "..")
+        if shape == "linked":
+            (place / "refs").rename(tree / "docs" / "refs")
+            (place / "objects").rename(tree / "docs" / "objects")
+            (place / "commondir").write_text("..\n")
+            (place / "config").rename(tree / "docs" / "config")
+
+    run = collect(repo, agent)
+    assert not fired.exists()
+    told = messages(run, "nested_repository")
+    assert [message for message in told if "docs/fixture" in message]
+    if shape == "bare":
+        attempt_git(run.tree / "docs" / "fixture", "status")
+        assert fired.exists()
+
+
+def test_git_directories_that_stood_there_and_stay_as_they_are_are_no_alarm(tmp_path: Path) -> None:
+    fixture = {f"fix/{name}": "x\n" for name in ("HEAD", "refs/a", "objects/a")}
+    repo = make_repository(tmp_path / "repo", {"README.md": "x\n", **fixture})
+    assert collect(repo, write("new.txt")).evidence.risks == ()
+
+
+@pytest.mark.linux
+def test_a_file_that_runs_as_its_owner_is_told(repo: Path) -> None:
+    def agent(tree: Path) -> None:
+        (tree / "tool").write_text("#!/bin/sh\n")
+        (tree / "tool").chmod(0o4755)
+
+    assert "setuid" in messages(collect(repo, agent), "special_file")[0]

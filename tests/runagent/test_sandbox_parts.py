@@ -12,7 +12,7 @@ import pytest
 from contracts.errors import CouldNotCheck, RepositoryRefused
 from contracts.run_agent import AgentName
 from runagent.agents.state import AGENT_STATE
-from runagent.process import EndState, ProcessSpec, run, system_runner
+from runagent.process import ProcessSpec, run, system_runner
 from runagent.sandbox import seatbelt
 from runagent.sandbox.bubblewrap import BoxedRunner, Bubblewrap
 from runagent.sandbox.git_import import sweep
@@ -160,19 +160,6 @@ def test_a_toolchain_in_a_covered_folder_is_shown_with_what_belongs_to_it(tmp_pa
 
 
 # --- boxes -----------------------------------------------------------------------------------
-
-
-def test_a_box_that_cannot_be_built_has_started_nothing(tmp_path: Path) -> None:
-    runner = BoxedRunner(system_runner(), "/usr/bin/false", [], str(tmp_path))
-    fake = tmp_path / "bwrap"
-    fake.write_text("#!/bin/sh\necho 'bwrap: Can not mount' >&2; exit 1\n")
-    fake.chmod(0o755)
-    spec = ProcessSpec(argv=("true",), cwd="/", env={"PATH": os.defpath}, timeout_s=30)
-    outcome = run(BoxedRunner(system_runner(), str(fake), [], str(tmp_path)), spec)
-    assert (outcome.state, outcome.exit_code) == (EndState.NOT_STARTED, None)
-    assert "Can not mount" in outcome.why
-    # a program that fails by itself has its own exit code
-    assert run(runner, spec).exit_code == 1
 
 
 @pytest.mark.parametrize("argv", [("no-such-program",), ("/no/such/program",)])

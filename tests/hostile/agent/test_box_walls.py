@@ -182,6 +182,15 @@ def test_it_cannot_take_a_wall_away(make: Make, act: str) -> None:
     assert "CapEff:\t0000000000000000" in said
 
 
+def test_it_cannot_turn_a_knob_of_the_kernel(make: Make) -> None:
+    """Root may write some without any capability: a program for core dumps runs on the host."""
+    knobs = ("sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/vm/drop_caches")
+    tries = "".join(f"( : >> /proc/{each} ) && echo OPEN\n" for each in knobs)
+    bench = make("bwrap")
+    said = bench.said(bench.act(tries + "echo TRIED\n"))
+    assert "TRIED" in said and "OPEN" not in said
+
+
 def test_a_repository_in_a_hidden_place_is_refused_and_says_where(make: Make) -> None:
     for mode in ("bwrap", "landlock"):
         bench = make(mode)
