@@ -192,7 +192,8 @@ class RunEnvelope:
         with contextlib.suppress(Unavailable, CouldNotCheck):  # the job must have its end
             self._ports.lost_runs.end([record])
         host, tree = self._ports.settings.host, left_worktree(record)
-        return lost_run(record, host=host, worktree=tree, code=code, why=why)
+        more = self._ports.lost_runs.bring_home(record.jti)
+        return lost_run(record, host=host, worktree=tree, code=code, why=why, more=more)
 
     def _bury(self, delivery: Delivery, reason: str) -> Ending:
         """Refuse what nobody proved to have sent, or what may not be asked any more: no answer."""

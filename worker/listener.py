@@ -96,10 +96,10 @@ class Listener:
         )
         # A plan has two commands at most; the worktree is made once and looked at three times.
         other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
-        lost_runs = LostRuns(self._journal, settings.runtime_dir)
+        lost = LostRuns(self._journal, settings.runtime_dir, runner, settings.worktree_timeout_s)
         self._recovery = Recovery(
             self._journal,
-            lost_runs,
+            lost,
             partial(self._outbox.conclude, why=WHY_ENDED),
             host=settings.host,
             reserve=self._reserve,
@@ -119,7 +119,7 @@ class Listener:
                 outbox=self._outbox,
                 runs=self._runs,
                 reserve=self._reserve,
-                lost_runs=lost_runs,
+                lost_runs=lost,
                 clock=clock,
                 say=say,
                 crash=crash,

@@ -102,7 +102,7 @@ def _recover(settings: HostSettings, journal: Journal) -> None:
 
     recovery = Recovery(
         journal,
-        LostRuns(journal, settings.runtime_dir),
+        LostRuns(journal, settings.runtime_dir, system_runner(), settings.worktree_timeout_s),
         conclude,
         host=settings.host,
         reserve=Reserve(settings.state_dir),

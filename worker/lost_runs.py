@@ -1,7 +1,8 @@
-"""What a run whose process was lost left on this machine: its processes, and its staged prompt.
+"""What a run whose process was lost left on this machine: its processes, its staged prompt, and the
+box with what its agent committed.
 
-Ended and removed before the job gets its end, so that a result never stands beside a run that goes
-on. Touches no worktree and judges nothing.
+Ended, removed and brought home before the job gets its end, so that a result never stands beside a
+run that goes on. Touches no file of a worktree and judges nothing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from contracts.errors import Unavailable
+from contracts.run_agent import Risk
 from runagent.launch import remove_staged
 from runagent.leftovers import Leftovers, end_leftovers
+from runagent.process import ProcessRunner
+from runagent.sandbox.box_folder import recover_box
 from worker.journal import Journal
 from worker.journal_processes import RecordedProcess
 from worker.journal_records import JobRecord
@@ -22,10 +26,18 @@ from worker.owners import is_here, is_number_its_own, is_running
 class LostRuns:
     """The lost runs of one journal."""
 
-    def __init__(self, journal: Journal, runtime_dir: Callable[[str], Path]) -> None:
-        """`runtime_dir` gives the private folder of a job."""
+    def __init__(
+        self,
+        journal: Journal,
+        runtime_dir: Callable[[str], Path],
+        runner: ProcessRunner,
+        git_timeout_s: float,
+    ) -> None:
+        """`runtime_dir` gives the private folder of a job, `runner` starts the host's own git."""
         self._journal = journal
         self._runtime_dir = runtime_dir
+        self._runner = runner
+        self._git_timeout_s = git_timeout_s
 
     def end(self, records: Collection[JobRecord]) -> int:
         """End all that was started for the jobs in `records`, whose owners are lost, and remove
@@ -38,6 +50,13 @@ class LostRuns:
                     self._journal.processes.end_job(record.jti)
             remove_staged(str(self._runtime_dir(record.jti)))
         return left
+
+    def bring_home(self, job_id: str) -> tuple[Risk, ...]:
+        """Take home what was committed in the box of a job whose processes were ended, and remove
+        the box's folder. Returns the risks of what stayed, which is kept. Twice is once; never
+        raises; takes `git_timeout_s` and a minute's wait for the repository at the most."""
+        folder = str(self._runtime_dir(job_id))
+        return recover_box(folder, self._runner, self._git_timeout_s)
 
     def _find(self, records: Collection[JobRecord]) -> Leftovers:
         recorded = [(r.owner, p) for r in records for p in self._journal.processes.running(r.jti)]

@@ -31,10 +31,19 @@ _ENDS_OF_THEIR_OWN: Final = frozenset(
 )
 
 
-def lost_run(record: JobRecord, *, host: str, worktree: str, code: str, why: str) -> RunAgentResult:
+def lost_run(
+    record: JobRecord,
+    *,
+    host: str,
+    worktree: str,
+    code: str,
+    why: str,
+    more: tuple[Risk, ...] = (),
+) -> RunAgentResult:
     """Return the `failed` result of a run whose process ended without one.
 
-    `worktree` is the tree it left behind, "" when there is none: the work in it is kept.
+    `worktree` is the tree it left behind, "" when there is none: the work in it is kept. `more` are
+    risks beside that of `code`.
     """
     kept = f"; its work is kept in {worktree}" if worktree else ""
     risk = Risk(code=code, message=f"{why}{kept}")
@@ -43,7 +52,7 @@ def lost_run(record: JobRecord, *, host: str, worktree: str, code: str, why: str
         summary=f"{why}{kept}. The job was not started again.",
         changed_files=(),
         tests_attempted=(),
-        known_risks=(risk.message,),
+        known_risks=(risk.message, *(other.message for other in more)),
         needs_human_review=True,
         agent=record.facts.get("agent", ""),
         durationSeconds=0.0,
@@ -52,7 +61,7 @@ def lost_run(record: JobRecord, *, host: str, worktree: str, code: str, why: str
         mode=record.facts.get("mode", ""),
         host=host,
         attempts=record.attempt,
-        risks=(risk,),
+        risks=(risk, *more),
     )
 
 

@@ -1,8 +1,9 @@
 """After a crash: what a dead process of this host left without an end gets one, and no new start.
 
 An agent run costs money and leaves marks, so nothing is started again. First the jobs are taken
-over, so that what may still live of their runs can write nothing; then that is ended; then each job
-ends as `failed` with the risk `listener_lost`, and the worktree with its work is kept and named.
+over, so that what may still live of their runs can write nothing; then that is ended; then what
+was committed in a box comes home; then each job ends as `failed` with the risk `listener_lost`, and
+the worktree with its work is kept and named.
 """
 
 from __future__ import annotations
@@ -69,7 +70,14 @@ class Recovery:
             lambda: self._journal.record(record.jti, state, attempt=attempt, why=why)
         )
         tree = left_worktree(record)
-        lost = lost_run(record, host=self._host, worktree=tree, code="listener_lost", why=why)
+        lost = lost_run(
+            record,
+            host=self._host,
+            worktree=tree,
+            code="listener_lost",
+            why=why,
+            more=self._lost_runs.bring_home(record.jti),
+        )
         self._conclude(record.jti, lost)
         self._say("recovered", job=record.jti)
 

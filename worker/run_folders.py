@@ -1,7 +1,8 @@
 """The private folders of the jobs below the state folder: nothing stays longer than it is of use.
 
-A folder goes when the journal has forgotten its job and the folder is as old as that; a staged
-prompt goes as soon as its job has ended. Follows no link; touches nothing without a job's name.
+A folder goes when the journal has forgotten its job and the folder is as old as that, unless it
+keeps commits that did not come home: those are a person's to remove. A staged prompt goes as soon
+as its job has ended. Follows no link; touches nothing without a job's name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contracts import limits
 from contracts.clock import Clock
 from contracts.ids import is_job_id
 from runagent.launch import remove_staged
+from runagent.sandbox.box_folder import keeps_commits
 from worker.journal import Journal
 
 
@@ -33,7 +35,7 @@ class RunFolders:
             record = self._journal.find(folder.name)
             if record is None or record.result is not None:
                 remove_staged(str(folder))
-            if record is None and self._is_old(folder):
+            if record is None and self._is_old(folder) and not keeps_commits(str(folder)):
                 shutil.rmtree(folder, ignore_errors=True)
                 removed += not folder.exists()
         return removed

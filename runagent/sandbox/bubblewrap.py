@@ -20,7 +20,16 @@ from contracts.sandbox import Capability, SandboxMode
 from runagent._program import NoProgram, find_program
 from runagent._walls import Walls
 from runagent.agents.state import AGENT_STATE
+from runagent.branches import read_branches
 from runagent.process import EndState, ProcessOutcome, ProcessRunner, ProcessSpec, RunningProcess
+from runagent.sandbox.box_facts import BoxFacts, write_facts
+from runagent.sandbox.box_folder import (
+    box_folder,
+    empty_box,
+    git_folder,
+    import_folder,
+    store_folder,
+)
 from runagent.sandbox.git_import import GitImport, sweep, take_home
 from runagent.sandbox.git_layer import (
     GitLayer,
@@ -52,10 +61,8 @@ from runagent.sandbox.mounts import (
 )
 from runagent.sandbox.programs import program_mounts
 from runagent.sandbox.protocol import Box, GitPlace, Site
-from runagent.tree_removal import remove_child
 
 _FIXED: Final = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL")
-_FOLDER: Final = "box"
 _RUNTIME: Final = ("/run", "/var/run")
 
 
@@ -131,14 +138,14 @@ class Bubblewrap:
 
     def enclose(self, site: Site) -> Box:
         """See Sandbox.enclose."""
-        folder = os.path.join(site.runtime_dir, _FOLDER)
+        folder = box_folder(site.runtime_dir)
         home = real_home(site.environment)
         hidden = [*self.private.hidden(home), os.path.realpath(site.runtime_dir)]
         doors_here = [door for path in doors(site.host_environment, home) for door in hide(path)]
         refused = [*hidden, *_RUNTIME, *(door.target for door in doors_here)]
         for path in (site.worktree.repo, site.worktree.path, site.worktree.common_dir):
             refuse_hidden(path, refused, "the repository")
-        layer = GitLayer(os.path.join(folder, "git"), os.path.join(folder, "store"), site.worktree)
+        layer = GitLayer(git_folder(folder), store_folder(folder), site.worktree)
         try:
             os.makedirs(folder, mode=0o700)
             for name in ("tmp", "home"):
@@ -148,17 +155,30 @@ class Bubblewrap:
             mounts, links = self._mounts(site, home, layer)
             mounts += [*doors_here, *(mask for path in hidden for mask in hide(path))]
             mounts.append(store_mount(layer))
+            facts = BoxFacts(
+                worktree=site.worktree,
+                branches=read_branches(layer.folder),
+                stood_at=(site.worktree.base_commit,),
+            )
+            write_facts(folder, facts)  # last: from here on an agent may be started
         except OSError as error:
             raise CouldNotCheck(
                 f"the sandbox could not be built: {error.strerror} ({error.filename})",
                 remedy="see fleet-dispatch sandbox check",
             ) from error
-        return BubblewrapBox(self.program, site, folder, layer, mounts, links)
+        return BubblewrapBox(
+            self.program,
+            site,
+            GitImport(layer, import_folder(folder), site.runner, facts),
+            layer,
+            mounts,
+            links,
+        )
 
     def _mounts(
         self, site: Site, home: str, layer: GitLayer
     ) -> tuple[list[Mount], tuple[GuardedLink, ...]]:
-        folder, environment = os.path.join(site.runtime_dir, _FOLDER), site.environment
+        folder, environment = box_folder(site.runtime_dir), site.environment
         mounts = ground(os.path.join(folder, "tmp"), environment)
         covered = hidden_roots(environment)
         if home:
@@ -184,7 +204,7 @@ class BubblewrapBox:
         self,
         program: str,
         site: Site,
-        folder: str,
+        commits: GitImport,
         layer: GitLayer,
         mounts: list[Mount],
         links: tuple[GuardedLink, ...],
@@ -192,11 +212,10 @@ class BubblewrapBox:
         self.git = GitPlace(layer.admin_dir, layer.folder)
         self._program = program
         self._site = site
-        self._folder = folder
         self._mounts = mounts
         self._links = links
         self._objects = layer.objects
-        self._import = GitImport(layer, os.path.join(folder, "import"), site.runner)
+        self._import = commits
 
     def around(self, runner: ProcessRunner, /) -> ProcessRunner:
         """See Box.around."""
@@ -213,10 +232,4 @@ class BubblewrapBox:
 
     def close(self) -> None:
         """See Box.close."""
-        kept = () if self._import.is_complete else ("git",)
-        for name in ("tmp", "home", "store", "import", "git"):
-            if name not in kept:
-                with contextlib.suppress(OSError):
-                    remove_child(self._folder, name)
-        with contextlib.suppress(OSError):
-            os.rmdir(self._folder)
+        empty_box(box_folder(self._site.runtime_dir), is_complete=self._import.is_complete)

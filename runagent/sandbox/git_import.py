@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+from dataclasses import replace
 from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Unavailable
@@ -20,9 +21,11 @@ from runagent.deadline import Deadline
 from runagent.head import read_head, resolve_ref
 from runagent.process import ProcessRunner
 from runagent.repo_lock import hold_repo_lock
+from runagent.sandbox.box_facts import BoxFacts, write_facts
 from runagent.sandbox.git_layer import GitLayer, write_alternates
 from runagent.shadow_git import ShadowGit
 from runagent.trusted_git import TrustedGit
+from validation.inert import one_line
 
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _LOCK_S: Final = 60.0
@@ -32,18 +35,28 @@ _NAMED: Final = 10
 class GitImport:
     """What of one box's commits came home. `folder` is for the host's own git directory."""
 
-    def __init__(self, layer: GitLayer, folder: str, runner: ProcessRunner) -> None:
+    def __init__(
+        self, layer: GitLayer, folder: str, runner: ProcessRunner, facts: BoxFacts
+    ) -> None:
+        """`facts` are what is written down of the box, by this run or by one that was lost."""
         self._layer = layer
         self._git = ShadowGit(folder, layer.worktree.path, runner)
-        self._home = layer.worktree.base_commit  # where the job's real ref stands
-        self._taken: set[str] = {layer.worktree.base_commit}
-        self._branches = read_branches(layer.folder)
+        self._facts = facts
+        self._home = _where_the_ref_stands(facts)
+        self._taken: set[str] = {layer.worktree.base_commit, self._home}
+        self._has_index = False
+        self._is_whole = True
+
+    @property
+    def source(self) -> str:
+        """Return the git directory of the box."""
+        return self._layer.folder
 
     @property
     def is_complete(self) -> bool:
-        """Say whether every commit that HEAD or the job's branch holds has come home."""
-        head = self._head()
-        return self._taken.issuperset(head)
+        """Say whether every commit that HEAD or the job's branch holds has come home, and nothing
+        of the last try failed."""
+        return self._is_whole and self._taken.issuperset(self._head())
 
     def take(self, deadline_s: float) -> None:
         """Take HEAD's and the branch's commits home and move the job's ref.
@@ -53,6 +66,7 @@ class GitImport:
         """
         commits = [commit for commit in self._head() if commit not in self._taken]
         deadline = Deadline(deadline_s)
+        self._is_whole = False
         try:
             if commits:
                 self._make_git()
@@ -61,10 +75,11 @@ class GitImport:
             self._move_ref(deadline)
         except OSError as error:
             raise CouldNotCheck(f"commits could not be taken home: {error.strerror}") from error
+        self._is_whole = True
 
     def moved_branches(self) -> list[str]:
         """Return the branches beside the job's own that moved in the box, and nowhere else."""
-        before, now = self._branches, read_branches(self._layer.folder)
+        before, now = self._facts.branches, read_branches(self._layer.folder)
         return [ref for ref in sorted({*now, *before}) if now.get(ref) != before.get(ref)]
 
     def _head(self) -> tuple[str, ...]:
@@ -83,6 +98,7 @@ class GitImport:
         for name, text in (("HEAD", self._layer.worktree.base_commit + "\n"), ("empty", "")):
             with open(os.path.join(folder, name), "w", encoding="ascii") as file:
                 file.write(text)
+        write_alternates(os.path.join(folder, "objects"), self._layer.alternates)
 
     def _pack(self, commits: list[str], deadline: Deadline) -> str:
         """Return the path, without its ending, of a checked pack of `commits`."""
@@ -123,10 +139,18 @@ class GitImport:
         layer, worktree = self._layer, self._layer.worktree
         ref = f"refs/heads/{worktree.branch}"
         tip = resolve_ref(ref, layer.folder)
-        if tip in ("", self._home):
+        if not tip or tip == self._home == worktree.base_commit:
             return
         if tip not in self._taken:
             raise CouldNotCheck(f"{ref} of the box holds no commit")
+        if tip == self._home:
+            if not self._has_index:  # the run was lost between its ref and its index
+                self._make_git()
+                self._write_index(tip, deadline)
+            return
+        # Before the ref moves: whoever finds it there later must know that it was us.
+        self._facts = replace(self._facts, stood_at=(*self._facts.stood_at, tip))
+        write_facts(os.path.dirname(layer.folder), self._facts)
         with hold_repo_lock(worktree.common_dir, min(_LOCK_S, deadline.left_s())):
             TrustedGit(worktree.repo).tell(
                 *("update-ref", "-m", "fleet-dispatch: the job's commits"), ref, tip, self._home
@@ -143,6 +167,14 @@ class GitImport:
         self._git.run(("read-tree", "-i", "-m", tip), deadline)
         shutil.copyfile(self._git.index_path, own + ".new")
         os.replace(own + ".new", own)
+        self._has_index = True
+
+
+def _where_the_ref_stands(facts: BoxFacts) -> str:
+    """Return where the job's real ref stands by what the host did to it. One that somebody else
+    moved is at none of these places, and then the compare-and-swap fails."""
+    now = resolve_ref(f"refs/heads/{facts.worktree.branch}", facts.worktree.common_dir)
+    return now if now in facts.stood_at else facts.worktree.base_commit
 
 
 def sweep(objects: str) -> None:
@@ -156,18 +188,19 @@ def sweep(objects: str) -> None:
                 os.unlink(name, dir_fd=place)
 
 
+def not_taken(folder: str, why: str) -> Risk:
+    """Return the risk of commits that stayed in the box's git directory `folder`."""
+    told = f"what was committed stayed in the box and is kept in {folder}: {one_line(why, 500)}"
+    return Risk(code="commits_not_taken", message=told)
+
+
 def take_home(git: GitImport, deadline_s: float) -> tuple[Risk, ...]:
     """Take home what can be taken; return what could not, and what was left behind on purpose."""
     risks = []
     try:
         git.take(deadline_s)
     except (FleetError, Unavailable) as error:
-        risks.append(
-            Risk(
-                code="commits_not_taken",
-                message=f"what was committed stayed in the box: {error.message}",
-            )
-        )
+        risks.append(not_taken(git.source, error.message))
     moved = git.moved_branches()
     if moved:
         named = ", ".join(moved[:_NAMED])

@@ -219,6 +219,16 @@ def test_jobs_whose_process_is_gone_and_their_prompts_are_found(host: Host) -> N
     assert look(host)["orphans"].state is OK
 
 
+def test_commits_that_did_not_come_home_are_found(host: Host) -> None:
+    job_id = claim(host)
+    (host.fleet_home / "state" / "runs" / job_id / "box" / "git").mkdir(parents=True)
+    assert look(host)["commits"].state is OK, "the job has no end yet"
+    with journal_of(host) as journal:
+        journal.finish(job_id, b"{}", sealed="{}")
+        journal.mark_published(job_id)
+    assert_only(look(host), "commits", WARNING, job_id, "remove the folder")
+
+
 def test_results_that_were_not_delivered_are_found(host: Host) -> None:
     jobs = [claim(host) for _ in range(7)]
     with journal_of(host) as journal:

@@ -45,6 +45,10 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     opened.close()
 
 
+def lost_runs(journal: Journal, root: Path) -> LostRuns:
+    return LostRuns(journal, lambda job: root / job, system_runner(), 60.0)
+
+
 def claimed(journal: Journal) -> JobRecord:
     job = NewJob(jti=new_job_id())
     assert journal.claim(job) is None
@@ -135,7 +139,7 @@ def test_what_carries_a_marker_is_ended_though_no_number_was_written(
     folder.mkdir()
     (folder / "prompt").write_text("secret")
     (folder / "attempt-1.stdout").write_text("kept")
-    assert LostRuns(journal, lambda job: tmp_path / job).end([record]) == 0
+    assert lost_runs(journal, tmp_path).end([record]) == 0
     assert child.wait(10) == -signal.SIGKILL
     assert journal.processes.running(record.jti) == []
     assert [path.name for path in folder.iterdir()] == ["attempt-1.stdout"]
@@ -152,7 +156,7 @@ def test_a_recorded_number_is_ended_with_its_session_and_a_later_process_of_it_i
         RecordedProcess(record.jti, other.pid, started - 1_000, "agent", "m2"),
     ]
     journal.processes.add(rows)
-    LostRuns(journal, lambda job: tmp_path / job).end([record])
+    lost_runs(journal, tmp_path).end([record])
     assert ours.wait(10) == -signal.SIGKILL
     assert other.poll() is None
     other.kill()
@@ -166,7 +170,7 @@ def test_numbers_of_another_machine_mean_nothing_here(journal: Journal, tmp_path
     journal.processes.add([RecordedProcess(record.jti, child.pid, started, "agent", "m")])
     elsewhere = f"{this_place()._replace(name='x', boot='y')}:1:1.0"
     moved = JobRecord(**{**{k: getattr(record, k) for k in record.__slots__}, "owner": elsewhere})
-    LostRuns(journal, lambda job: tmp_path / job).end([moved])
+    lost_runs(journal, tmp_path).end([moved])
     assert child.poll() is None
     child.kill()
     child.wait(10)
@@ -201,11 +205,13 @@ def test_a_folder_goes_with_its_job_and_a_prompt_with_its_end(tmp_path: Path) ->
     root = tmp_path / "runs"
     folders = RunFolders(root, journal, clock)
     assert folders.tidy() == 0, "where nothing ever ran"
-    running, ended, forgotten, fresh = (new_job_id() for _ in range(4))
-    for job in (running, ended, forgotten, fresh):
+    running, ended, forgotten, fresh, kept = (new_job_id() for _ in range(5))
+    for job in (running, ended, forgotten, fresh, kept):
         (root / job).mkdir(parents=True)
         (root / job / "prompt").write_text("secret")
-        os.utime(root / job, (1, 1) if job == forgotten else (clock.wall(), clock.wall()))
+        old = job in (forgotten, kept)
+        os.utime(root / job, (1, 1) if old else (clock.wall(), clock.wall()))
+    (root / kept / "box" / "git").mkdir(parents=True)
     (root / "not-a-job").mkdir()
     (root / new_job_id()).symlink_to(tmp_path)
     for job in (running, ended):
@@ -213,10 +219,12 @@ def test_a_folder_goes_with_its_job_and_a_prompt_with_its_end(tmp_path: Path) ->
     journal.finish(ended, b"{}")
     said: list[str] = []
     housekeeping = Housekeeping(journal, folders, clock, lambda what, **_: said.append(what))
-    os.utime(root / forgotten, (1, 1))
+    for job in (forgotten, kept):
+        os.utime(root / job, (1, 1))
     housekeeping.tidy()
     assert said == ["tidied"]
     assert not (root / forgotten).exists()
+    assert (root / kept / "box" / "git").is_dir(), "commits that did not come home stay"
     assert {job for job in (running, ended, fresh) if (root / job / "prompt").exists()} == {running}
     clock.advance(limits.RESULT_TTL_S + limits.SKEW_S * 2 + 1)
     assert journal.prune() == 1, "an ended local run is kept as long as a delivered result"

@@ -19,6 +19,7 @@ from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.times import age_words
 from runagent.process import system_runner
+from runagent.sandbox.box_folder import commits_in_box
 from validation.inert import inert
 from worker.commands.tree_rows import collection_document, size_words, tree_row
 from worker.journal import Journal
@@ -81,7 +82,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 def show(*, job: str, as_json: bool) -> None:
     """Show all that is known of one worktree, with the files that differ from its base."""
     with _desk() as (desk, settings):
-        row = tree_row(desk.survey.view(desk.find(job)), settings.worktrees, with_files=True)
+        record = desk.find(job)
+        row = tree_row(desk.survey.view(record), settings.worktrees, with_files=True)
+        row["commitsInBox"] = commits_in_box(str(settings.runtime_dir(record.job)))
     if as_json:
         print_document(row)
         return

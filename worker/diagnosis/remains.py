@@ -1,5 +1,5 @@
-"""What jobs left on this host: ends that nobody wrote or delivered, processes, prompts, locks, and
-repositories that were set aside."""
+"""What jobs left on this host: ends that nobody wrote or delivered, processes, prompts, commits in
+a sandbox, locks, and repositories that were set aside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from runagent.sandbox.box_folder import keeps_commits
 from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
 from worker.journal import Journal
 from worker.journal_records import JobRecord
@@ -26,6 +27,7 @@ def look_at_remains(
     yield from _jobs(journal)
     yield _processes(journal, database)
     yield from _leftovers(journal, machine)
+    yield _commits(journal, machine)
     yield from _locks(database, machine)
     yield _set_aside(journal)
 
@@ -61,6 +63,21 @@ def _leftovers(journal: Journal, machine: Machine) -> Iterator[Finding]:
         yield holds(
             "runtime folder", f"{count} jobs' output is kept, and no prompt of an ended one"
         )
+
+
+def _commits(journal: Journal, machine: Machine) -> Finding:
+    """Look for commits in boxes that did not come home when their job ended."""
+    runs = machine.host.state_dir / "runs"
+    kept = [str(run / "box") for run in sorted(runs.glob("*")) if keeps_commits(str(run))]
+    ended = [path for path in kept if _has_ended(journal.find(Path(path).parent.name))]
+    if ended:
+        what = f"were not taken out of the sandbox and are kept: {_some(ended)}"
+        return warns("commits", what, "the job's result says why; remove the folder when done")
+    return holds("commits", "what was committed in a sandbox is in its repository")
+
+
+def _has_ended(record: JobRecord | None) -> bool:
+    return record is None or record.result is not None
 
 
 def _processes(journal: Journal, database: sqlite3.Connection) -> Finding:
