@@ -17,7 +17,9 @@ from tests.support.source_tree import PROJECT, parse, product_files, relative
 # The fault, as the runbook names it -> the modules of tests/faults that inject it.
 FAULTS: dict[str, tuple[str, ...]] = {
     "Double delivery": ("test_double_delivery",),
-    "Listener or run killed": ("test_listener_or_run_killed", "test_no_orphans"),
+    "Listener or run killed": (
+        *("test_listener_or_run_killed", "test_no_orphans", "test_boxed_commits"),
+    ),
     "A listener taken for dead": ("test_orphan_fenced",),
     "Host asleep": ("test_host_asleep",),
     "Broker down": ("test_broker_down",),
