@@ -15,6 +15,7 @@ from validation.inert import one_line
 
 QUEUED: Final = "queued"
 LIVE: Final = "live"
+DRAINING: Final = "draining"  # it lets its jobs finish, and takes no other
 STOPPED: Final = "stopped"
 HOST_LOST: Final = "host_lost"  # silence alone: whether it is gone, nobody but itself can say
 NEVER_SEEN: Final = "never_seen"
@@ -43,6 +44,7 @@ class Heartbeat(BaseModel):
     contractRevision: int = 0
     version: _Text = ""
     seenAt: float = 0.0
+    draining: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +60,9 @@ class HostView:
 
     @property
     def state(self) -> str:
-        """Return `live`, `stopped`, `host_lost` or `never_seen`."""
+        """Return `live`, `draining`, `stopped`, `host_lost` or `never_seen`."""
         if self.beat is not None:
-            return LIVE
+            return DRAINING if self.beat.draining else LIVE
         if self.stopped_at is not None:
             return STOPPED
         return NEVER_SEEN if self.last_seen is None else HOST_LOST
@@ -75,8 +77,8 @@ class HostView:
         return self.beat is not None and job_id in self.beat.jobs
 
     def serves(self, lane: str) -> bool:
-        """Say whether it is live and serves `lane`."""
-        return self.beat is not None and lane in self.beat.lanes
+        """Say whether it is live and takes jobs of `lane`."""
+        return self.beat is not None and not self.beat.draining and lane in self.beat.lanes
 
 
 def read_heartbeat(name: str, text: str | None) -> Heartbeat | None:
@@ -124,6 +126,8 @@ def waiting_state(aud: str, lane: str, hosts: Sequence[HostView], *, now: float)
         return QUEUED, stopped_words(host)
     if host.state == HOST_LOST:
         return HOST_LOST, last_seen_words(host.last_seen, now)
+    if host.state == DRAINING:
+        return QUEUED, f"host {name} is draining: it takes no more jobs"
     return QUEUED, "" if host.serves(lane) else f"host {name} does not serve lane {lane}"
 
 

@@ -40,6 +40,7 @@ class HostState:
     jobs: Callable[[], Sequence[str]]  # what is in its hands: a broker may have lost its claims
     agents: Callable[[], dict[str, str]]
     instance: str  # of the journal: tells a namesake's beats from ours
+    draining: Callable[[], bool] = lambda: False  # it takes no more jobs
 
 
 class Heartbeat:
@@ -80,6 +81,7 @@ class Heartbeat:
                 "version": _version(),
                 "instance": state.instance,
                 "seenAt": int(now),
+                "draining": state.draining(),
             }
         )
         index = naming.hosts_index()

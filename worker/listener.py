@@ -159,6 +159,7 @@ class Listener:
             jobs=self._intake.job_ids,
             agents=self._probes.found,
             instance=instance,
+            draining=self._stop.is_set,
         )
         self._heartbeat = Heartbeat(
             connection, state, clock, say, renew=partial(self._lease.renew, self._give_way)

@@ -32,8 +32,8 @@ Example:
 def command(*, redis_url: str | None, as_json: bool) -> None:
     """Show every host that was seen or was granted keys: lanes, agents, free slots, last seen.
 
-    live; host_lost: it does not answer; stopped: it was ended in order; never_seen. Lanes in which
-    jobs wait and which no living host serves are named below.
+    live; draining: it takes no more jobs; host_lost: it does not answer; stopped: it was ended in
+    order; never_seen. Lanes in which jobs wait and which no living host serves are named below.
     """
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         views = client.hosts()
@@ -59,7 +59,7 @@ def _cells(view: HostView, now: float) -> tuple[str, ...]:
     beat = view.beat
     agents = ", ".join(f"{name} {version}".strip() for name, version in sorted(beat.agents.items()))
     free, lanes = f"{beat.free}/{beat.slots}", ",".join(beat.lanes)
-    return (view.name, "live", beat.os, lanes, agents, free, _brief(seen))
+    return (view.name, view.state, beat.os, lanes, agents, free, _brief(seen))
 
 
 def _brief(seen: str) -> str:

@@ -43,6 +43,11 @@ def live(name: str, *lanes: str) -> HostView:
     return HostView(name=name, last_seen=NOW - 1, beat=Heartbeat(host=name, lanes=lanes))
 
 
+def draining(name: str, *lanes: str) -> HostView:
+    beat = Heartbeat(host=name, lanes=lanes, draining=True)
+    return HostView(name=name, last_seen=NOW - 1, beat=beat)
+
+
 def silent(name: str, seconds: float | None) -> HostView:
     return HostView(name=name, last_seen=None if seconds is None else NOW - seconds, beat=None)
 
@@ -64,6 +69,13 @@ def stopped(name: str, at: float = NOW - 60) -> HostView:
         ("host:PC1", [live("PC1", "A")], "queued"),
         ("host:PC1", [stopped("PC1", 0)], "queued: host PC1 was stopped at 1970-01-01T00:00:00Z"),
         ("lane:A", [stopped("PC1", 0)], "queued: no listener serves lane A"),
+        ("lane:A", [draining("PC1", "A")], "queued: no listener serves lane A"),
+        ("lane:A", [draining("PC1", "A"), live("PC2", "A")], "queued"),
+        (
+            "host:PC1",
+            [draining("PC1", "A")],
+            "queued: host PC1 is draining: it takes no more jobs",
+        ),
     ],
 )
 def test_a_waiting_job_says_what_it_waits_for(aud: str, hosts: list[HostView], words: str) -> None:

@@ -16,6 +16,7 @@ from contracts.run_agent import RunAgentResult
 from tests.support.broker import Broker, running_broker
 from tests.support.fleet import place_program, wait_until
 from tests.support.hosts import LANE, Host, listening_host
+from worker.beats import read_beat
 
 LANE_AUD = naming.lane_audience(LANE)
 # Longer than everything that the end of a listener may wait for; a test that passes is far below.
@@ -67,6 +68,11 @@ def family(host: Host) -> list[psutil.Process]:
     return psutil.Process(host.process.pid).children(recursive=True)
 
 
+def says_draining(host: Host) -> bool:
+    with host.broker.client() as connection:
+        return read_beat(connection, host.name).get("draining") is True
+
+
 def terminate(host: Host, *, times: int = 1) -> None:
     assert host.process is not None
     for number in range(times):
@@ -93,6 +99,7 @@ def test_drain_term_lets_the_job_finish_and_takes_no_other(aud: str | None, host
     running = start_waiting_job(host, aud=aud)
     terminate(host)
     waiting = host.push(host.job(aud=aud))
+    wait_until(lambda: says_draining(host), "the next beat says so")
     release(host)
     assert ends(host) == 0
     assert host.result(running).status == "completed"
