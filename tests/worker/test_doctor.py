@@ -209,6 +209,8 @@ def test_a_unit_that_is_outdated_or_foreign_or_stopped_is_found(host: Host) -> N
     assert "running" in look(host)["service"].what
     place_program(host.home / "bin", "systemctl", "print('inactive')")
     assert_only(look(host), "service", WARNING, "stopped", "service install")
+    place_program(host.home / "bin", "systemctl", "raise SystemExit('Failed to connect to bus')")
+    assert_only(look(host), "service", WARNING, "nothing starts it", "start systemd --user")
     lanes = f'[host]\nname = "{host.name}"\nlanes = ["{LANE}"]\n'
     write_config(host, f"{lanes}drain_timeout_s = 5000\n")
     assert_only(look(host), "service", FAILED, "service install")

@@ -8,7 +8,7 @@ from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
 from worker.service.choice import choose_supervisor
 from worker.service.description import describe_service
 from worker.service.keeper import ServiceKeeper, UnitState
-from worker.service.supervisor import RUNNING
+from worker.service.supervisor import NO_MANAGER, RUNNING
 
 
 def check_service(machine: Machine) -> Iterator[Finding]:
@@ -37,6 +37,9 @@ def _look(machine: Machine, *, of_machine: bool) -> Finding | None:
         return warns("service", what, "look at it, and move it away if it is not needed")
     if look.unit is UnitState.OUTDATED:
         return fails("service", f"{where} is not what the settings say now", install)
+    if look.state == NO_MANAGER:
+        remedy = f"start {supervisor.name}, or run fleet-dispatch listen some other way"
+        return warns("service", f"{where} is in place, and nothing starts it: {look.says}", remedy)
     if look.state != RUNNING:
         return warns("service", f"{where} is in place; {look.state}", install)
     return holds("service", f"{where} is in place and running")
