@@ -102,6 +102,7 @@ def test_work_that_is_nowhere_else_is_not_removed_without_force(desk: TreeDesk, 
     desk.configure("max_age_days = 1\nmax_count = 1\nmax_bytes = 1")
     desk.age(job, 3_000)
     assert _refusal(desk, "remove", job) == "holds_work"
+    assert desk.gc()["stayed"][job].startswith("awaiting review and "), "words for people"
     assert desk.row(job)["holds"] in ("1 uncommitted file", "1 commit that no other branch has")
     assert desk.gc("--force")["removed"] == {}
     assert desk.is_whole(job)

@@ -211,5 +211,5 @@ def why_it_stays(view: TreeView) -> str:
     if view.look is not None and view.look.problems:
         return f"it could not be looked at: {view.look.problems[0]}"
     if not view.is_safe:
-        return " and ".join(state.value for state in view.states)
+        return " and ".join(state.value.replace("_", " ") for state in view.states)
     return "within max_age_days, max_count and max_bytes"
