@@ -36,7 +36,8 @@ AGENT_STATE: Final[Mapping[AgentName, AgentState]] = MappingProxyType(
             variable="CLAUDE_CONFIG_DIR",
             guarded=(
                 *("settings.json", "settings.local.json", "CLAUDE.md", "output-styles", "rules"),
-                *("keybindings.json", "workflows", *_SHARED_NAMES),
+                # `local` holds the CLI itself where its migrate-installer put it
+                *("keybindings.json", "workflows", "local", *_SHARED_NAMES),
             ),
             copied=(".claude.json",),
         ),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runagent.agents.state import AgentState, empty_form
-from runagent.sandbox.mounts import Mount, read_only, writable
+from runagent.sandbox.mounts import Mount, is_inside, read_only, writable
 
 # Folders in which tools make folders of their own: the layer goes one level deeper there.
 _LAYERED: Final = frozenset(
@@ -26,10 +26,12 @@ _LAYERED: Final = frozenset(
     }
 )
 # Programs of other people's hooks and shells, kept in a cache: for reading, whatever is listed.
-_PROGRAMS_IN_CACHES: Final = (".cache/pre-commit", ".cache/prek")
+# Made where they are not there; gitstatus is started by a prompt of zsh.
+_PROGRAMS_IN_CACHES: Final = (".cache/pre-commit", ".cache/prek", ".cache/gitstatus")
 # Doors to other machines and to keys that are kept in a home, not in a runtime folder.
 _DOORS: Final = (".docker/run", ".docker/desktop", ".colima", ".rd", ".lima")
 _FOLDERS_WITH_SOCKETS: Final = (".ssh", ".gnupg", ".ssh/agent")
+_BOUND_SOCKETS: Final = "/proc/net/unix"  # proc(5): every socket of this network, with its path
 # Where tools put their caches when told to: variable -> what of it is a cache.
 _MOVED_CACHES: Final[Mapping[str, str]] = {
     "XDG_CACHE_HOME": "",
@@ -79,6 +81,9 @@ def cache_mounts(
         if os.path.isdir(path):
             mounts.append(writable(os.path.realpath(path)))
     programs = [os.path.join(home, name) for name in _PROGRAMS_IN_CACHES]
+    if is_inside(os.path.join(home, ".cache"), [mount.target for mount in mounts]):
+        for path in programs:  # one that is not there yet could be made in a job
+            _make_empty(path, None)
     mounts += [read_only(os.path.realpath(path)) for path in programs if os.path.isdir(path)]
     return mounts
 
@@ -127,7 +132,8 @@ def copy_files(home: str, layer: str, state: AgentState) -> None:
 
 def doors_below(home: str) -> list[str]:
     """Return the sockets and folders of sockets in `home` that lead to more than this machine's
-    files: agents of keys, engines of containers."""
+    files: agents of keys, masters of ssh connections, engines of containers, watchers. Wherever
+    somebody listens below the home there is one."""
     doors = [os.path.join(home, name) for name in _DOORS]
     for folder in _FOLDERS_WITH_SOCKETS:
         doors += [
@@ -135,7 +141,18 @@ def doors_below(home: str) -> list[str]:
             for entry in _entries(os.path.join(home, folder))
             if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
         ]
-    return doors
+    return list(dict.fromkeys((*doors, *_bound_below(home))))
+
+
+def _bound_below(home: str) -> list[str]:
+    try:
+        with open(_BOUND_SOCKETS, encoding="utf-8", errors="surrogateescape") as file:
+            rows = [line.rstrip("\n").split(None, 7) for line in file]
+    except OSError:
+        return []  # not Linux
+    named = [row[7] for row in rows if len(row) == 8 and row[7].startswith("/")]
+    real = {os.path.realpath(path) for path in named}
+    return sorted(path for path in real if is_inside(path, (home,)) and os.path.exists(path))
 
 
 def mend_links(links: Iterable[GuardedLink]) -> list[str]:

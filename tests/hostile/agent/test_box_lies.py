@@ -3,7 +3,10 @@ its own making."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from runagent.process import EndState, ProcessSpec, run, system_runner
 from runagent.sandbox.bubblewrap import BoxedRunner
 from runagent.sandbox.git_import import sweep
 from runagent.sandbox.mounts import Kind, Mount
-from tests.support.boxes import Make
+from tests.support.boxes import Make, knock
 from tests.support.repositories import git
 from tests.support.tools import require_tool
 
@@ -101,3 +104,33 @@ def test_a_box_that_cannot_be_built_starts_nothing_and_says_why(tmp_path: Path) 
     outcome = run(runner, spec)
     assert (outcome.state, outcome.exit_code) == (EndState.NOT_STARTED, None)
     assert outcome.why.startswith("the sandbox could not be built (bwrap: ")
+
+
+def test_it_reaches_no_socket_that_somebody_listens_on_in_the_home(make: Make) -> None:
+    """A master of ssh connections, or an agent of keys that only a settings file names."""
+    for mode in ("none", "bwrap"):
+        bench = make(mode)
+        places = (".ssh/sockets/host", ".1password/agent.sock")
+        with contextlib.ExitStack() as stack:
+            doors = [stack.enter_context(bound(bench.home / place)) for place in places]
+            acts = "".join(f"if {knock(door)}; then echo REACHED; fi\n" for door in doors)
+            said = bench.said(bench.act(acts))
+        assert said.count("REACHED") == (2 if mode == "none" else 0), said
+
+
+@contextlib.contextmanager
+def bound(path: Path) -> Iterator[Path]:
+    """Listen at `path` under its whole name, as servers do."""
+    path.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen()
+        yield path
+
+
+def test_it_cannot_make_a_cache_of_programs_that_its_owner_does_not_have(make: Make) -> None:
+    act = "mkdir -p $HOME/.cache/pre-commit; echo x > $HOME/.cache/pre-commit/db.db && echo MADE\n"
+    for mode in ("none", "bwrap"):
+        bench = make(mode)
+        said = bench.said(bench.act(act))
+        assert ("MADE" in said) is (mode == "none")
