@@ -24,6 +24,8 @@ _TRUNCATE = 1 << 14  # ABI 3
 _REFER = 1 << 13  # ABI 2: without the right, renaming between folders is refused
 # REMOVE_DIR, REMOVE_FILE, and MAKE_ of char, dir, reg, sock, fifo, block, sym
 _CHANGE_FOLDER = sum(1 << bit for bit in range(4, 13))
+# Refused everywhere: through a disk made in its worktree root would read and write all files.
+_DEVICE_NODES = 1 << 6 | 1 << 11
 _SCOPES = 0b11  # ABI 6: abstract sockets and signals stay in the domain
 # What every program writes to; a disk below /dev is not in the list.
 _DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty", b"ptmx", b"pts", b"shm")
@@ -59,7 +61,7 @@ def confine(writable: Iterable[bytes], readable: Iterable[bytes]) -> None:
     ruleset = _checked(ctypes, libc.syscall(_CREATE_RULESET, data, len(data), 0))
     try:
         for path in (*writable, *(b"/dev/" + name for name in _DEVICES)):
-            _allow(ctypes, libc, ruleset, path, writes, files)
+            _allow(ctypes, libc, ruleset, path, writes & ~_DEVICE_NODES, files)
         for path in readable:
             _allow(ctypes, libc, ruleset, path, _READ_FILE, _READ_FILE)
         _checked(ctypes, libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

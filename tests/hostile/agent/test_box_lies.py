@@ -134,3 +134,11 @@ def test_it_cannot_make_a_cache_of_programs_that_its_owner_does_not_have(make: M
         bench = make(mode)
         said = bench.said(bench.act(act))
         assert ("MADE" in said) is (mode == "none")
+
+
+def test_root_makes_no_disk_in_its_worktree(make: Make) -> None:
+    """Through one it would read and write every file of the machine."""
+    for mode in ("landlock", "bwrap"):
+        bench = make(mode)
+        said = bench.said(bench.act("mknod disk b 7 0 && echo MADE; mknod pipe p && echo PIPE\n"))
+        assert "MADE" not in said and "PIPE" in said
