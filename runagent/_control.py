@@ -13,7 +13,7 @@ import socket
 import time
 from typing import Any
 
-from runagent._orphans import MARKER_NAME
+from runagent._cgroup import MARKER_NAME
 from runagent._pipes import widen
 from runagent.process import EndState, ProcessSpec, StdinMode
 from runagent.warden import STOP_BYTE

@@ -6,6 +6,7 @@ a warden that was killed, and so finds even those that shed session and environm
 
 from __future__ import annotations
 
+from runagent._cgroup import end_all, leaf_of, members, remove
 from runagent._orphans import become_guardian, end_adopted, end_orphans
 
 
@@ -23,9 +24,13 @@ class Family:
     def end_left(self, warden: int, *, marker: str, session: int) -> int:
         """End what the lost `warden` watched; return how many processes that were."""
         self._wardens.discard(warden)
-        ended = end_orphans(marker=marker, session=session)
+        leaf = leaf_of(marker, warden)
+        ended = len(members(leaf))
+        end_all(leaf)
+        ended += end_orphans(marker=marker, session=session)
         if self._is_guardian:
             ended += end_adopted(frozenset(self._wardens))
+        remove(leaf)
         return ended
 
     def drop(self, warden: int) -> None:

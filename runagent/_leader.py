@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 
+from runagent._cgroup import join
+
 TYPE_CHECKING = False  # `typing` is left out: every import here delays each start
 if TYPE_CHECKING:
     import signal
@@ -31,6 +33,7 @@ class Order:
         the environment. The walls: is the leader spared, is Landlock used, which word is the
         number of the descriptor on which a wrapper tells, and behind the number of each the paths
         that may be written and read."""
+        self.leaf = ""  # the cgroup to start in, where there is one
         self.timeout_s = float(fields[0])
         self.grace_s = float(fields[1])
         self.spares_leader = fields[2] == b"1"
@@ -117,6 +120,7 @@ def _become(order: Order, failure: int, warden: int) -> None:
             if os.getppid() != warden:  # it died before the line above could tell us
                 os._exit(127)
         default_signals()
+        join(order.leaf)
         stage = "cwd"
         os.chdir(order.cwd)
         if order.landlock:

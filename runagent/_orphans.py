@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 
+from runagent._cgroup import MARKER_NAME
 from runagent._leader import PR_SET_CHILD_SUBREAPER, prctl
 from runagent._tree import descendants, send, stat_of
 
-MARKER_NAME = "FLEET_DISPATCH_RUN"
 CEILING_S = 5.0
 QUIET_S = 0.02  # between two scans; two empty ones in a row are the end
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from contracts.errors import Unavailable
 from runagent import warden
+from runagent._cgroup import MARKER_NAME
 from runagent._control import START_S, Control, Ends, explain_end, shell_code
 from runagent._family import Family
-from runagent._orphans import MARKER_NAME
 from runagent._pipes import Drain, Feed, Stop, Tail
 from runagent._program import NoProgram, explain, find_program
 from runagent._unstarted import UnstartedProcess

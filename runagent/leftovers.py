@@ -1,9 +1,9 @@
 """The end of what a lost run left: TERM, a grace, then frozen and killed until none is left.
 
 For the time after a crash, when neither we nor a warden watch the tree any more. Found by marker,
-by session, by number, and as descendants of those. It must never touch a process that nobody of
-these names, nor this process and its ancestors; that a number still means the same process is the
-caller's to check.
+by session, by number, in the run's cgroup, and as descendants of those. It must never touch a
+process that nobody of these names, nor this process and its ancestors; that a number still means
+the same process is the caller's to check.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from runagent._orphans import MARKER_NAME
+from runagent._cgroup import MARKER_NAME, end_all, find_leaves, members, remove
 from runagent._tree import descendants, send, stat_of
 
 GRACE_S: Final = 5.0  # as between TERM and KILL of a run that has its warden
@@ -44,6 +44,8 @@ class Leftovers:
             stat = stat_of(int(name)) if name.isdigit() else None
             if stat is not None and stat[0] not in "ZX" and self._names(int(name), stat[3], wanted):
                 found.add(int(name))
+        for leaf in find_leaves(self.markers):
+            found.update(members(leaf))
         for pid in tuple(found):
             found.update(descendants(pid))
         return found - _own_line()
@@ -78,6 +80,8 @@ def end_leftovers(leftovers: Leftovers, *, grace_s: float = GRACE_S) -> Ended:
         seen |= _kill(leftovers)
         pause.wait(_LOOK_EVERY_S)
         found = leftovers.find()
+    for leaf in find_leaves(leftovers.markers):
+        remove(leaf)
     return Ended(len(seen - found), len(found))
 
 
@@ -91,6 +95,8 @@ def _kill(leftovers: Leftovers) -> set[int]:
         for pid in new:
             send(pid, getattr(signal, "SIGSTOP", signal.SIGTERM))
         frozen |= new
+    for leaf in find_leaves(leftovers.markers):
+        end_all(leaf)
     for pid in frozen:
         send(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
     return frozen

@@ -14,6 +14,7 @@ import select
 import sys
 import time
 
+from runagent._cgroup import MARKER_NAME, end_all, make_leaf, remove
 from runagent._leader import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -55,6 +56,7 @@ class Warden:
         """Take the control socket, the pid that must stay our parent, and the order."""
         self._control = control
         self._parent = parent
+        self._leaf = order.leaf
         self._grace_s = order.grace_s
         self._spares_leader = order.spares_leader
         self._order = order
@@ -179,6 +181,7 @@ class Warden:
         while not self._is_gone():
             frozen = self._freeze()
             self._survivors |= frozen - {self._leader}
+            end_all(self._leaf)  # at once, where there is one; then whoever had left it
             for pid in frozen:
                 send(pid, signal.SIGKILL)
             if time.monotonic() >= give_up:
@@ -226,6 +229,8 @@ def main(argv: list[str]) -> None:
     order = read_order(control)
     if order is None or os.getppid() != parent:
         return
+    if linux:
+        order.leaf = make_leaf(os.environ.get(MARKER_NAME, ""), os.getpid())
     warden = Warden(control, parent, order)
     warden.listen()
     leader, stage, number = start_leader(order)
@@ -233,7 +238,10 @@ def main(argv: list[str]) -> None:
     for stream in (0, 1, 2):  # the pipes are the agent's alone, or their end is never seen
         os.dup2(null, stream)
     if not leader:
+        remove(order.leaf)
         _tell(control, f'{{"event":"not_started","stage":"{stage}","errno":{number}}}\n')
         return
     _tell(control, f'{{"event":"started","pid":{leader}}}\n')
-    _tell(control, warden.watch(leader, subreaper=subreaper))
+    report = warden.watch(leader, subreaper=subreaper)
+    remove(order.leaf)
+    _tell(control, report)

@@ -43,6 +43,7 @@ def test_it_needs_nothing_but_a_few_modules_of_the_standard_library() -> None:
     assert loaded <= {
         "__future__",
         "runagent",
+        "runagent._cgroup",
         "runagent._leader",
         "runagent._tree",
         "runagent.warden",

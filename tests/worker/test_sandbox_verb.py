@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from contracts.sandbox import Capability
+from runagent._cgroup import make_leaf, remove
 from tests.support.fleet import Machine, place_program
 from tests.support.tools import require_tool
 
@@ -41,7 +43,13 @@ def test_it_says_of_each_capability_whether_it_is_enforced_and_why_not(machine: 
     assert found["capabilities"]["keys"] == {"enforced": True, "why": ""}
     assert "stays open" in found["capabilities"]["network"]["why"]
     assert not found["modes"]["landlock"]["capabilities"]["sockets"]["enforced"]
+    enders = found["processesEndedBy"]
+    assert [enders[0], enders[-1]] == ["pid namespace", "subreaper"]
+    trial = make_leaf("trial", os.getpid())
+    remove(trial)
+    assert ("cgroup" in enders) == bool(trial)
     said = machine.succeed("sandbox", "check")
+    assert f"processes of a run are ended by {', '.join(enders)}" in said
     assert "mode      bwrap (configured: auto)" in said
     assert "landlock" in said
 

@@ -7,6 +7,7 @@ not work here.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, Final
 
 import click
@@ -15,13 +16,15 @@ from contracts.errors import ExitCode
 from contracts.sandbox import Capability, SandboxMode
 from dispatch.commands.boundary import boundary
 from dispatch.commands.sub_verbs import SubVerbs
+from runagent._cgroup import PREFIX
 from runagent.environment import scrub_own_git_variables
-from runagent.process import system_runner
+from runagent.process import ProcessSpec, run, system_runner
 from runagent.sandbox.choice import AUTO, candidates, try_mode
 from runagent.sandbox.probe import Probed
 from worker.host_sandbox import sandbox_settings
 from worker.settings import HostSettings, load_host_settings, process_environment
 
+_TRIAL_S: Final = 30.0  # as the canary's patience: a start takes milliseconds
 _EXAMPLE: Final = """\b
 Example:
   fleet-dispatch sandbox check
@@ -78,6 +81,7 @@ def _document(settings: HostSettings, chosen: Probed | None, tried: list[Probed]
         "configured": settings.sandbox_mode,
         "mode": chosen.mode.value if chosen else None,
         "capabilities": _capabilities(chosen) if chosen else {},
+        "processesEndedBy": _enders(chosen) if chosen else [],
         "modes": {
             probed.mode.value: {
                 "works": probed.works,
@@ -87,6 +91,22 @@ def _document(settings: HostSettings, chosen: Probed | None, tried: list[Probed]
             for probed in tried
         },
     }
+
+
+def _enders(chosen: Probed) -> list[str]:
+    """Return what ends the processes of a run here, the surest first; the cgroup is tried."""
+    if sys.platform != "linux":
+        return ["process snapshots"]
+    words = ("cat", "/proc/self/cgroup")
+    environment = dict(process_environment())
+    spec = ProcessSpec(argv=words, cwd="/", env=environment, timeout_s=_TRIAL_S)
+    has_cgroup = PREFIX.encode() in run(system_runner(), spec).stdout
+    found = [
+        ("pid namespace", chosen.mode is SandboxMode.BUBBLEWRAP),
+        ("cgroup", has_cgroup),
+        ("subreaper", True),
+    ]
+    return [word for word, is_there in found if is_there]
 
 
 def _capabilities(probed: Probed) -> dict[str, dict[str, Any]]:
@@ -109,6 +129,8 @@ def _as_text(document: dict[str, Any]) -> str:
     for name, finding in document["capabilities"].items():
         why = f"  {finding['why']}" if finding["why"] else ""
         lines.append(f"{name:<16} {'yes' if finding['enforced'] else 'no '}{why}")
+    if document["processesEndedBy"]:
+        lines.append(f"processes of a run are ended by {', '.join(document['processesEndedBy'])}")
     for name, finding in document["modes"].items():
         if name not in (mode, SandboxMode.NONE.value):
             said = "works too" if finding["works"] else f"does not work: {finding['why']}"
