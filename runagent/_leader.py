@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-from runagent._cgroup import join
+from runagent._cgroup import MARKER_NAME, join
 
 TYPE_CHECKING = False  # `typing` is left out: every import here delays each start
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class Order:
         self.argv, rest = _counted(rest[2:])
         pairs = (entry.partition(b"=") for entry in rest)
         self.env = {name: value for name, _, value in pairs}
+        self.marker = os.fsdecode(self.env.get(MARKER_NAME.encode("ascii"), b""))
 
 
 def _counted(fields: list[bytes]) -> tuple[list[bytes], list[bytes]]:

@@ -14,7 +14,7 @@ import select
 import sys
 import time
 
-from runagent._cgroup import MARKER_NAME, end_all, make_leaf, remove
+from runagent._cgroup import end_all, make_leaf, remove
 from runagent._leader import (
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
@@ -230,7 +230,7 @@ def main(argv: list[str]) -> None:
     if order is None or os.getppid() != parent:
         return
     if linux:
-        order.leaf = make_leaf(os.environ.get(MARKER_NAME, ""), os.getpid())
+        order.leaf = make_leaf(order.marker, os.getpid())
     warden = Warden(control, parent, order)
     warden.listen()
     leader, stage, number = start_leader(order)
