@@ -112,6 +112,14 @@ def test_a_run_has_one_and_leaves_none(leaf: str) -> None:
     assert find_leaves(frozenset({"m" * 9})) == []
 
 
+def test_our_own_git_has_none(leaf: str, tmp_path: Path) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\ncat /proc/self/cgroup\n")
+    program.chmod(0o755)
+    spec = ProcessSpec(argv=(str(program),), cwd="/", env=dict(os.environ), timeout_s=60)
+    assert PREFIX.encode() not in run(system_runner(), spec).stdout
+
+
 def test_what_shed_all_is_found_after_its_warden_was_killed(leaf: str, tmp_path: Path) -> None:
     """It is nobody's child here: this runner is no guardian, as after the end of all of ours."""
     said, marker = tmp_path / "pid", "feedfacefeedface"
