@@ -63,6 +63,8 @@ def work(
         collector.after_agent()
     findings.add_risks(box.bring_home())
     if goes_on_to_validation(findings.agent):
+        with _looking(findings):
+            box.renew()
         _validate(findings, worktree, launch, boxed)
     with _looking(findings):
         enter(ports, "looking")

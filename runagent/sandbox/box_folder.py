@@ -20,7 +20,8 @@ from runagent.tree_removal import remove_child
 
 _NAME: Final = "box"
 _GIT: Final = "git"
-_OF_NO_USE: Final = ("tmp", "home", "store", "import")
+_PRIVATE: Final = ("tmp", "home")
+_OF_NO_USE: Final = (*_PRIVATE, "store", "import")
 
 
 def box_folder(runtime_dir: str) -> str:
@@ -31,6 +32,29 @@ def box_folder(runtime_dir: str) -> str:
 def git_folder(folder: str) -> str:
     """Return the box's git directory in its `folder`."""
     return os.path.join(folder, _GIT)
+
+
+def home_folder(folder: str) -> str:
+    """Return the layer over the home."""
+    return os.path.join(folder, "home")
+
+
+def tmp_folder(folder: str) -> str:
+    """Return the folder of temporary files."""
+    return os.path.join(folder, "tmp")
+
+
+def make_private_places(folder: str) -> None:
+    """Make the empty layer of the home and the empty folder of temporary files. Raises OSError."""
+    for name in _PRIVATE:
+        os.mkdir(os.path.join(folder, name), 0o700)
+
+
+def renew_private_places(folder: str) -> None:
+    """Take away all that stands in the private places, and make them empty. Raises OSError."""
+    for name in _PRIVATE:
+        remove_child(folder, name)
+    make_private_places(folder)
 
 
 def import_folder(folder: str) -> str:

@@ -27,8 +27,12 @@ from runagent.sandbox.box_folder import (
     box_folder,
     empty_box,
     git_folder,
+    home_folder,
     import_folder,
+    make_private_places,
+    renew_private_places,
     store_folder,
+    tmp_folder,
 )
 from runagent.sandbox.git_import import GitImport, sweep, take_home
 from runagent.sandbox.git_layer import (
@@ -60,7 +64,7 @@ from runagent.sandbox.mounts import (
     writable,
 )
 from runagent.sandbox.programs import program_mounts
-from runagent.sandbox.protocol import Box, GitPlace, Site
+from runagent.sandbox.protocol import Box, GitPlace, Site, not_renewed
 
 _FIXED: Final = ("--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL")
 _RUNTIME: Final = ("/run", "/var/run")
@@ -148,8 +152,7 @@ class Bubblewrap:
         layer = GitLayer(git_folder(folder), store_folder(folder), site.worktree)
         try:
             os.makedirs(folder, mode=0o700)
-            for name in ("tmp", "home"):
-                os.mkdir(os.path.join(folder, name), 0o700)
+            make_private_places(folder)
             make_git_layer(layer)
             show_to_host(site.worktree.shadow_dir, layer)
             mounts, links = self._mounts(site, home, layer)
@@ -179,10 +182,10 @@ class Bubblewrap:
         self, site: Site, home: str, layer: GitLayer
     ) -> tuple[list[Mount], tuple[GuardedLink, ...]]:
         folder, environment = box_folder(site.runtime_dir), site.environment
-        mounts = ground(os.path.join(folder, "tmp"), environment)
+        mounts = ground(tmp_folder(folder), environment)
         covered = hidden_roots(environment)
         if home:
-            mounts += lay_home(home, os.path.join(folder, "home"))
+            mounts += lay_home(home, home_folder(folder))
         if is_inside(site.worktree.repo, covered):
             mounts.append(read_only(site.worktree.repo))
         mounts += program_mounts((site.program,), environment.get("PATH", ""), covered)
@@ -190,7 +193,7 @@ class Bubblewrap:
         state = AGENT_STATE[site.agent]
         guarded, links = guard_settings(state_folder(home, state, environment), state)
         mounts += guarded
-        copy_files(home, os.path.join(folder, "home"), state)
+        copy_files(home, home_folder(folder), state)
         mounts.append(writable(site.worktree.path))
         mounts += git_mounts(layer)
         mounts.append(read_only(os.path.join(site.worktree.path, ".git")))
@@ -220,6 +223,17 @@ class BubblewrapBox:
     def around(self, runner: ProcessRunner, /) -> ProcessRunner:
         """See Box.around."""
         return BoxedRunner(runner, self._program, self._mounts, self._objects)
+
+    def renew(self) -> None:
+        """See Box.renew. The mounts stay: they show the same places, which are new."""
+        folder, home = box_folder(self._site.runtime_dir), real_home(self._site.environment)
+        try:
+            renew_private_places(folder)
+            if home:
+                lay_home(home, home_folder(folder))
+            copy_files(home, home_folder(folder), AGENT_STATE[self._site.agent])
+        except OSError as error:
+            raise not_renewed(error) from error
 
     def bring_home(self) -> tuple[Risk, ...]:
         """See Box.bring_home."""

@@ -21,7 +21,7 @@ from runagent._walls import Walls
 from runagent.process import ProcessRunner, ProcessSpec, RunningProcess
 from runagent.sandbox.masks import Private
 from runagent.sandbox.paths import carve, open_paths
-from runagent.sandbox.protocol import Box, GitPlace, Site
+from runagent.sandbox.protocol import Box, GitPlace, Site, not_renewed
 from runagent.tree_removal import remove_child
 
 SCRATCH: Final = "scratch"
@@ -55,6 +55,14 @@ class ScratchBox:
         self.git = GitPlace(site.worktree.admin_dir, site.worktree.common_dir)
         self.around = around
         self._runtime_dir = site.runtime_dir
+
+    def renew(self) -> None:
+        """See Box.renew."""
+        try:
+            remove_child(self._runtime_dir, SCRATCH)
+            os.mkdir(os.path.join(self._runtime_dir, SCRATCH), 0o700)
+        except OSError as error:
+            raise not_renewed(error) from error
 
     def bring_home(self) -> tuple[Risk, ...]:
         """See Box.bring_home. It never left home."""

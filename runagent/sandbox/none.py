@@ -29,6 +29,9 @@ class OpenBox:
         """See Box.around."""
         return runner
 
+    def renew(self) -> None:
+        """See Box.renew. Nothing is private: the agent's places are the host's own."""
+
     def bring_home(self) -> tuple[Risk, ...]:
         """See Box.bring_home. It never left home."""
         return ()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from contracts.errors import PolicyRefused
+from contracts.errors import CouldNotCheck, PolicyRefused
 from contracts.run_agent import AgentName, Risk
 from contracts.sandbox import Capability, SandboxMode, SandboxReport
 from runagent.process import ProcessRunner
@@ -56,6 +56,11 @@ class Box(Protocol):
         """Return a runner whose programs run inside the box."""
         ...
 
+    def renew(self) -> None:
+        """Let the validator begin as the agent did: what the agent left in the private places (the
+        layer of the home, temporary files) goes. Raises CouldNotCheck when it cannot."""
+        ...
+
     def bring_home(self) -> tuple[Risk, ...]:
         """Take what was committed in the box into the real repository, and move the job's ref
         alone. Twice is once. Never raises: what could not be taken is a risk, and is kept."""
@@ -86,6 +91,14 @@ class Sandbox(Protocol):
         CouldNotCheck when the box cannot be built.
         """
         ...
+
+
+def not_renewed(error: OSError) -> CouldNotCheck:
+    """Return the error for private places of a box that could not be made anew."""
+    return CouldNotCheck(
+        "what the agent left in the sandbox's own places could not be taken away before the "
+        f"validation: {error.strerror}"
+    )
 
 
 def report_of(sandbox: Sandbox) -> SandboxReport:

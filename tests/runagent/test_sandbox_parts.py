@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -299,3 +300,23 @@ def test_a_job_under_the_profile_has_its_places_and_its_program(tmp_path: Path) 
     assert '(deny network-outbound (remote unix-socket (subpath "/s/ssh")))' in text
     assert started[0].env["TMPDIR"].startswith(str(tmp_path))
     box.close()
+
+
+# --- the validator's start ---------------------------------------------------------------------
+
+
+def test_private_places_that_cannot_be_made_anew_are_told(tmp_path: Path) -> None:
+    site = site_in(tmp_path)
+    box = bubblewrap_in(tmp_path).enclose(site)
+    shutil.rmtree(Path(site.runtime_dir) / "box")
+    with pytest.raises(CouldNotCheck, match="before the validation: No such file"):
+        box.renew()
+
+
+def test_a_scratch_folder_that_cannot_be_made_anew_is_told(tmp_path: Path) -> None:
+    site = site_in(tmp_path)
+    box = Seatbelt(private=private_in(tmp_path / "own"), caches=()).enclose(site)
+    box.renew()
+    shutil.rmtree(site.runtime_dir)
+    with pytest.raises(CouldNotCheck, match="before the validation: No such file"):
+        box.renew()

@@ -52,6 +52,33 @@ def test_the_descriptor_on_which_bubblewrap_tells_is_not_in_the_box(make: Make) 
     assert "LOOKED" in said and "pipe:" not in said
 
 
+# Python runs such a file at every start, without a word in the tree.
+_PASSES = """
+site=$(python3 -c 'import site; print(site.getusersitepackages())')
+mkdir -p "$site"; echo 'import os; os._exit(0)' > "$site/usercustomize.py"
+mkdir -p /tmp/left; touch /tmp/left/mark "$TMPDIR/mark" 2>/dev/null
+"""
+
+
+def test_a_validation_is_not_run_in_the_home_that_the_agent_furnished(make: Make) -> None:
+    """The control: to the agent's own Python in the same box, every test passes."""
+    bench = make("bwrap")
+    control = "python3 -c 'raise SystemExit(7)' && echo FOOLED\n"
+    result = bench.act(WORK + _PASSES + control, validateCommand="python3 -c 'raise SystemExit(7)'")
+    assert "FOOLED" in bench.said(result)
+    assert result.status is Status.FAILED
+    assert result.tests_attempted == ("python3 -c 'raise SystemExit(7)' => exit 7",)
+
+
+@pytest.mark.parametrize("mode", ["bwrap", "landlock"])
+def test_a_validation_finds_no_temporary_file_of_the_agent(make: Make, mode: str) -> None:
+    bench = make(mode)
+    left = 'touch "${TMPDIR:-/tmp}/left"; ls "${TMPDIR:-/tmp}"\n'
+    result = bench.act(WORK + left, validateCommand='test ! -e "${TMPDIR:-/tmp}/left"')
+    assert "left" in bench.said(result)
+    assert result.validation.commands[0].state.value == "passed"
+
+
 MOVED = {
     "objects that lead elsewhere": "mv objects o && ln -s {outside} objects",
     "alternates of its own": (
