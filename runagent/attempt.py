@@ -18,13 +18,13 @@ from typing import Final
 from contracts.errors import Unavailable
 from contracts.run_agent import Risk
 from runagent.agents import Agent, AgentPreset, Place
+from runagent.agents.classify import classify
+from runagent.agents.reading import Reading
 from runagent.cancellation import run_stoppable
-from runagent.classify import classify
 from runagent.governor import Admission, OpenGovernor
 from runagent.launch import StagedPrompt
 from runagent.ports import HostPorts, RunWatcher
 from runagent.process import EndState, ProcessOutcome, ProcessSpec
-from runagent.reading import Reading
 from runagent.tails import keep_tails
 from validation.inert import one_line
 from validation.verdict import AgentEnd, AgentRun

@@ -19,11 +19,11 @@ from contracts.errors import FleetError, Interrupted
 from contracts.run_agent import Rename, Risk, RunAgentResult, Validation
 from contracts.sandbox import SandboxReport
 from runagent.attempt import Attempted
+from runagent.evidence.weighing import Evidence
 from runagent.ports import RunOrder
 from runagent.shown_path import display_path
 from runagent.summary import summarise
-from runagent.weighing import Evidence
-from runagent.worktree import Worktree
+from runagent.trees.worktree import Worktree
 from validation.admission import refused_result
 from validation.bounds import bounded
 from validation.redaction import Redactor, redacted_result

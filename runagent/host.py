@@ -24,14 +24,14 @@ from runagent.launch import make_private_directory
 from runagent.ports import HostPorts, RunOrder
 from runagent.room_left import named_by_disk, risks_of_full_disks, volumes_of
 from runagent.sandbox.protocol import Site, refuse_weaker, report_of
-from runagent.tree_removal import remove_if_empty
-from runagent.work import enter, shadow_dir, work
-from runagent.worktree import (
+from runagent.trees.tree_removal import remove_if_empty
+from runagent.trees.worktree import (
     Worktree,
     prepare_worktree,
     remove_worktree,
     unlock_worktree,
 )
+from runagent.work import enter, shadow_dir, work
 from validation.admission import check_payload
 from validation.paths import Grammar
 

@@ -16,15 +16,15 @@ from contracts.clock import Clock
 from contracts.run_agent import AgentName, RunAgentRequest
 from contracts.sandbox import Capability
 from runagent.agents import AgentPreset
+from runagent.around.watched import WatchList
+from runagent.files.manifest import ManifestBounds
 from runagent.governor import Governor
-from runagent.manifest import ManifestBounds
 from runagent.process import ProcessRunner
-from runagent.repo_trust import TRUST_ALL, RepoTrust
 from runagent.sandbox.none import NoSandbox
 from runagent.sandbox.protocol import Sandbox
-from runagent.tree_registry import NO_REGISTRY, TreeRegistry
-from runagent.watched import WatchList
-from runagent.worktree_options import WorktreeOptions
+from runagent.trees.repo_trust import TRUST_ALL, RepoTrust
+from runagent.trees.tree_registry import NO_REGISTRY, TreeRegistry
+from runagent.trees.worktree_options import WorktreeOptions
 from validation.redaction import Redactor
 
 VALIDATION_TIMEOUT_S: Final = 1_200  # the agent's own default limit, for want of a better measure

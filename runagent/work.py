@@ -16,17 +16,17 @@ from typing import Final
 from contracts.errors import CouldNotCheck, FleetError, Interrupted, LaunchRefused
 from contracts.run_agent import Risk
 from contracts.sandbox import Capability
+from runagent.around.surroundings import Around, Surroundings
 from runagent.attempt import Launch, make_attempt
 from runagent.cancellation import REASON
-from runagent.evidence import EvidenceCollector
+from runagent.evidence.evidence import EvidenceCollector
 from runagent.findings import Findings
-from runagent.ignore_rules import owner_excludes
+from runagent.git.ignore_rules import owner_excludes
 from runagent.launch import StagedPrompt, stage_prompt
 from runagent.ports import HostPorts
 from runagent.sandbox.protocol import Box
-from runagent.surroundings import Around, Surroundings
+from runagent.trees.worktree import Worktree, stands_in_place
 from runagent.validation_run import never_started, plan_validation, run_plan
-from runagent.worktree import Worktree, stands_in_place
 from validation.checks import attempted_lines, plan_checks, validation_of
 from validation.verdict import goes_on_to_validation, may_retry
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from contracts.clock import Clock
 from worker.announcer import Say
-from worker.intake import Intake
-from worker.outbox import Outbox
-from worker.runs import STOP_GRACE_S, Runs
+from worker.broker.intake import Intake
+from worker.broker.outbox import Outbox
+from worker.runs.runs import STOP_GRACE_S, Runs
 
 _LOOK_EVERY_S: Final = 1.0
 # After a stop: the run's own grace and evidence, then the whole tree's end.

@@ -25,16 +25,16 @@ from contracts.errors import (
 )
 from contracts.run_agent import RunAgentResult
 from validation.admission import refused_result
-from worker.delivery import Delivery, Ending
+from worker.broker.delivery import Delivery, Ending
+from worker.broker.lane_offers import LaneOffers
 from worker.entry_ports import EntryPorts
 from worker.host_admission import admit
-from worker.journal_records import JobRecord, NewJob
-from worker.journal_schema import JobState
-from worker.lane_offers import LaneOffers
-from worker.outcome import expired_job, lost_run, was_declined
-from worker.recovery import left_worktree
+from worker.journal.records import JobRecord, NewJob
+from worker.journal.schema import JobState
 from worker.repo_map import map_repo
-from worker.runs import RunDied
+from worker.runs.outcome import expired_job, lost_run, was_declined
+from worker.runs.recovery import left_worktree
+from worker.runs.runs import RunDied
 from worker.settings import HostSettings
 from worker.verification import ExpiredJob, VerifiedJob, verify_job
 

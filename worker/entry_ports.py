@@ -8,14 +8,14 @@ from contracts.clock import Clock
 from dispatch.keyring import HostKeyring
 from validation.policy import HostPolicy
 from worker.announcer import Say
-from worker.board import Board
+from worker.broker.board import Board
+from worker.broker.lane_claims import LaneClaims
+from worker.broker.outbox import Outbox
 from worker.crash_points import UNARMED, CrashPoints
-from worker.journal import Journal
-from worker.lane_claims import LaneClaims
-from worker.lost_runs import LostRuns
-from worker.outbox import Outbox
+from worker.journal.journal import Journal
 from worker.reserve import Reserve
-from worker.runs import Runs
+from worker.runs.lost_runs import LostRuns
+from worker.runs.runs import Runs
 from worker.settings import HostSettings
 
 

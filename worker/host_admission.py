@@ -14,7 +14,7 @@ from validation.admission import check_payload
 from validation.paths import Grammar
 from validation.policy import HostPolicy, decide
 from worker.repo_map import map_repo
-from worker.runs import RunTask
+from worker.runs.runs import RunTask
 from worker.settings import HostSettings
 from worker.verification import VerifiedJob
 

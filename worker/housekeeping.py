@@ -8,8 +8,8 @@ from typing import Final
 from contracts.clock import Clock
 from contracts.errors import CouldNotCheck, Unavailable
 from worker.announcer import Say
-from worker.journal import Journal
-from worker.run_folders import RunFolders
+from worker.journal.journal import Journal
+from worker.runs.run_folders import RunFolders
 
 _EVERY_S: Final = 3_600.0  # what is kept for seven days may be kept an hour longer
 

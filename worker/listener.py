@@ -22,26 +22,26 @@ from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
 from runagent.process import ProcessRunner
 from worker.announcer import Say
-from worker.bells import Bells
-from worker.board import Board
-from worker.broker_connection import connect_listener
+from worker.broker.bells import Bells
+from worker.broker.board import Board
+from worker.broker.connection import connect_listener
+from worker.broker.hang_up import HangUp
+from worker.broker.heartbeat import Heartbeat, HostState
+from worker.broker.intake import Intake
+from worker.broker.lane_claims import LaneClaims
+from worker.broker.outbox import Outbox
 from worker.drain import Drain
 from worker.entry import RunEnvelope
 from worker.entry_ports import EntryPorts
-from worker.hang_up import HangUp
-from worker.heartbeat import Heartbeat, HostState
-from worker.host_lease import HostLease
 from worker.housekeeping import Housekeeping
-from worker.intake import Intake
-from worker.journal import Journal
-from worker.lane_claims import LaneClaims
-from worker.lost_runs import LostRuns
-from worker.outbox import Outbox
+from worker.journal.host_lease import HostLease
+from worker.journal.journal import Journal
 from worker.probes import Probes
-from worker.recovery import WHY_ENDED, Recovery
 from worker.reserve import Reserve
-from worker.run_folders import RunFolders
-from worker.runs import Runs
+from worker.runs.lost_runs import LostRuns
+from worker.runs.recovery import WHY_ENDED, Recovery
+from worker.runs.run_folders import RunFolders
+from worker.runs.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
 from worker.trees.desk import open_desk

@@ -21,7 +21,7 @@ from rq.worker import BaseWorker
 from contracts import limits, naming
 from contracts.ids import is_job_id
 from dispatch.queue.bounded_reads import is_wrong_type, read_items
-from worker.packed_call import Poisoned, inflate, read_call
+from worker.broker.packed_call import Poisoned, inflate, read_call
 
 Entry: TypeAlias = Callable[[str], object]
 

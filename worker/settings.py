@@ -20,9 +20,9 @@ from dispatch.config_worktrees import WorktreesSection
 from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
 from runagent.agents import AGENTS, AgentPreset
+from runagent.around.watched import WatchList
 from runagent.environment import is_never
-from runagent.watched import WatchList
-from runagent.worktree_options import WorktreeOptions
+from runagent.trees.worktree_options import WorktreeOptions
 from validation.policy import HostPolicy, parse_policy
 from validation.redaction import Redactor, secret_values
 from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at

@@ -10,7 +10,7 @@ import os
 from typing import Final
 
 from dispatch.settings import Settings
-from runagent.watched import WatchList
+from runagent.around.watched import WatchList
 
 # Read by a shell at its start (bash(1), zsh(1), fish(1)), or by a session (pam_env(8), startx(1)).
 _SHELLS: Final = (

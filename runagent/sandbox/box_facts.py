@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from contracts.errors import CouldNotCheck
-from runagent.worktree import Worktree
+from runagent.trees.worktree import Worktree
 
 _NAME: Final = "facts.json"
 _MAX_BYTES: Final = 64 * 1024 * 1024  # 50,000 branches (branches.py) of long names are some 10 MiB

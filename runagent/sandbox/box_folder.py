@@ -16,7 +16,7 @@ from runagent.process import ProcessRunner
 from runagent.sandbox.box_facts import read_facts, remove_facts
 from runagent.sandbox.git_import import GitImport, not_taken, sweep, take_home
 from runagent.sandbox.git_layer import GitLayer
-from runagent.tree_removal import remove_child
+from runagent.trees.tree_removal import remove_child
 
 _NAME: Final = "box"
 _GIT: Final = "git"

@@ -20,7 +20,7 @@ from contracts.sandbox import Capability, SandboxMode
 from runagent._program import NoProgram, find_program
 from runagent._walls import Walls
 from runagent.agents.state import AGENT_STATE
-from runagent.branches import read_branches
+from runagent.git.branches import read_branches
 from runagent.process import EndState, ProcessOutcome, ProcessRunner, ProcessSpec, RunningProcess
 from runagent.sandbox.box_facts import BoxFacts, write_facts
 from runagent.sandbox.box_folder import (

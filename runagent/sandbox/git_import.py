@@ -16,15 +16,15 @@ from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Unavailable
 from contracts.run_agent import Risk
-from runagent.branches import read_branches
 from runagent.deadline import Deadline
-from runagent.head import read_head, resolve_ref
+from runagent.git.branches import read_branches
+from runagent.git.head import read_head, resolve_ref
+from runagent.git.repo_lock import hold_repo_lock
+from runagent.git.shadow_git import ShadowGit
+from runagent.git.trusted_git import TrustedGit
 from runagent.process import ProcessRunner
-from runagent.repo_lock import hold_repo_lock
 from runagent.sandbox.box_facts import BoxFacts, write_facts
 from runagent.sandbox.git_layer import GitLayer, write_alternates
-from runagent.shadow_git import ShadowGit
-from runagent.trusted_git import TrustedGit
 from validation.inert import one_line
 
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

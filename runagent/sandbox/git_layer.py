@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runagent.sandbox.mounts import Mount, read_only, writable
-from runagent.worktree import Worktree
+from runagent.trees.worktree import Worktree
 
 # Git's own state of the main checkout and of all worktrees, which the box has its own of.
 _OWN: Final = frozenset(

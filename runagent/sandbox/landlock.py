@@ -22,7 +22,7 @@ from runagent.process import ProcessRunner, ProcessSpec, RunningProcess
 from runagent.sandbox.masks import Private
 from runagent.sandbox.paths import carve, open_paths
 from runagent.sandbox.protocol import Box, GitPlace, Site, not_renewed
-from runagent.tree_removal import remove_child
+from runagent.trees.tree_removal import remove_child
 
 SCRATCH: Final = "scratch"
 Around = Callable[[ProcessRunner], ProcessRunner]

@@ -14,7 +14,7 @@ from contracts.errors import CouldNotCheck, PolicyRefused
 from contracts.run_agent import AgentName, Risk
 from contracts.sandbox import Capability, SandboxMode, SandboxReport
 from runagent.process import ProcessRunner
-from runagent.worktree import Worktree
+from runagent.trees.worktree import Worktree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT))
 
-from runagent.evidence import EvidenceCollector  # noqa: E402 - the project's own folder comes first
+from runagent.evidence.evidence import EvidenceCollector  # noqa: E402 - the project's own folder comes first
 from runagent.process import system_runner  # noqa: E402 - as above
 from tests.support.repositories import git, make_repository, prepare  # noqa: E402 - as above
 

@@ -15,7 +15,7 @@ from tests.support.broker import Broker, running_broker
 from tests.support.fleet import Machine, make_repository, place_program, wait_until
 from tests.support.hosts import AGENT, NO_BOX, Host, make_host, make_sender
 from tests.support.proxy import Proxy, proxy_to
-from worker.journal import Journal
+from worker.journal.journal import Journal
 
 
 @pytest.fixture

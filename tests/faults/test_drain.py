@@ -16,7 +16,7 @@ from contracts.run_agent import RunAgentResult
 from tests.support.broker import Broker, running_broker
 from tests.support.fleet import place_program, wait_until
 from tests.support.hosts import LANE, Host, listening_host
-from worker.beats import read_beat
+from worker.broker.beats import read_beat
 
 LANE_AUD = naming.lane_audience(LANE)
 # Longer than everything that the end of a listener may wait for; a test that passes is far below.

@@ -21,7 +21,7 @@ _KILLED_AT = """
 import os, signal, sys
 from contracts.clock import SystemClock
 from runagent.process import system_runner
-from worker.journal import Journal
+from worker.journal.journal import Journal
 from worker.settings import load_host_settings
 from worker.trees.desk import open_desk
 act, job, killed_at = sys.argv[1:]
@@ -113,9 +113,9 @@ import os, signal, sys
 from contracts.clock import SystemClock
 from contracts.ids import new_job_id
 from runagent.process import system_runner
-from runagent.tree_registry import NoTreeRegistry
-from runagent.worktree import prepare_worktree
-from worker.journal import Journal
+from runagent.trees.tree_registry import NoTreeRegistry
+from runagent.trees.worktree import prepare_worktree
+from worker.journal.journal import Journal
 from worker.settings import load_host_settings
 repo, moment = sys.argv[1:]
 journal = Journal(load_host_settings().journal_file, SystemClock())

@@ -13,17 +13,17 @@ from contracts.clock import SystemClock
 from contracts.ids import new_job_id
 from tests.support.fleet import wait_until
 from tests.support.hosts import Host
-from worker.journal import Journal
-from worker.journal_records import NewJob
-from worker.journal_schema import JobState
+from worker.journal.journal import Journal
+from worker.journal.records import NewJob
+from worker.journal.schema import JobState
 
 PREAMBLE = """
 import sys
 from contracts.clock import SystemClock
 from contracts.errors import FleetError
-from worker.journal import Journal
-from worker.journal_records import NewJob
-from worker.journal_schema import JobState
+from worker.journal.journal import Journal
+from worker.journal.records import NewJob
+from worker.journal.schema import JobState
 folder, *words = sys.argv[1:]
 open_it = lambda: Journal(folder + "/journal.sqlite3", SystemClock(), witness=folder + "/witness")
 """

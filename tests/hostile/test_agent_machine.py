@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from runagent.evidence import EvidenceCollector
+from runagent.evidence.evidence import EvidenceCollector
 from runagent.process import system_runner
 from tests.support.agent_model import (
     committed,

@@ -72,4 +72,4 @@ def test_git_is_reached_from_one_module_only() -> None:
         for path in product_files()
         if any(used.partition(".")[0] == "git" for used in _used_in(path))
     }
-    assert users <= {"runagent/trusted_git.py"}
+    assert users <= {"runagent/git/trusted_git.py"}

@@ -8,8 +8,8 @@ import pytest
 
 from contracts.run_agent import AgentName
 from runagent.agents import AGENTS
-from runagent.classify import Classified, classify
-from runagent.reading import Reading
+from runagent.agents.classify import Classified, classify
+from runagent.agents.reading import Reading
 from validation.verdict import AgentEnd
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "agents"

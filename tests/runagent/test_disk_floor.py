@@ -10,9 +10,9 @@ import pytest
 from contracts.errors import RepositoryRefused
 from contracts.run_agent import Status
 from runagent.disk_floor import free_bytes, refuse_below_floor
-from runagent.worktree_options import WorktreeOptions
+from runagent.trees.worktree_options import WorktreeOptions
 from tests.support.agents.bench import Bench
-from worker.outcome import was_declined
+from worker.runs.outcome import was_declined
 
 MORE_THAN_ANY_DISK = 2**53 - 1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runagent.head import read_head
+from runagent.git.head import read_head
 from tests.support.repositories import Run, collect, do_nothing, git, make_repository, write
 
 BRANCH = "wt/0123456789abcdef0123/T-1"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runagent.evidence import EvidenceCollector
-from runagent.manifest import ManifestBounds
+from runagent.evidence.evidence import EvidenceCollector
+from runagent.files.manifest import ManifestBounds
 from runagent.process import system_runner
 from tests.support.repositories import (
     Run,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runagent import nested
+from runagent.evidence import nested
 from tests.support.repositories import (
     attempt_git,
     collect,
@@ -244,9 +244,9 @@ def test_a_large_file_is_reported_without_being_copied(
 UNREADABLE = """
 import json, sys
 from pathlib import Path
-from runagent.evidence import EvidenceCollector
+from runagent.evidence.evidence import EvidenceCollector
 from runagent.process import system_runner
-from runagent.worktree import prepare_worktree
+from runagent.trees.worktree import prepare_worktree
 repo, state = sys.argv[1:]
 tree = prepare_worktree(repo, job_id="0123456789abcdef0123", ticket="T-1", branch=None,
                         shadow_dir=state + "/s", runner=system_runner(), deadline_s=60)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import CouldNotCheck
-from runagent.evidence import EvidenceCollector
+from runagent.evidence.evidence import EvidenceCollector
 from runagent.process import (
     EndState,
     ProcessOutcome,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runagent.evidence.snapshot import parse_name_status, parse_status
 from runagent.shown_path import display_path
-from runagent.snapshot import parse_name_status, parse_status
 from tests.support.repositories import attempt_git, collect, git, make_repository, write
 
 ODD_NAMES = [

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runagent.conversions import rewrites_on_checkout
 from runagent.deadline import Deadline
-from runagent.file_contents import Content, ContentReader
-from runagent.file_looks import TreeLook, TreeWatcher
-from runagent.ignored_paths import IgnoredPaths, hidden_by_rules, is_tool_cache
-from runagent.manifest import ManifestBounds
-from runagent.tree_differences import Differences, tell_differences
+from runagent.evidence.conversions import rewrites_on_checkout
+from runagent.evidence.ignored_paths import IgnoredPaths, hidden_by_rules, is_tool_cache
+from runagent.files.file_contents import Content, ContentReader
+from runagent.files.file_looks import TreeLook, TreeWatcher
+from runagent.files.manifest import ManifestBounds
+from runagent.files.tree_differences import Differences, tell_differences
 from tests.support.repositories import git, make_repository
 
 NOTHING = IgnoredPaths((), {})

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import CouldNotCheck, RepositoryRefused, Unavailable
-from runagent.repository import admit_repository, choose_base
+from runagent.git.repository import admit_repository, choose_base
 from tests.support.repositories import attempt_git, git, make_repository
 from tests.support.unprivileged import NOBODY, PROJECT, give_away
 
@@ -233,7 +233,7 @@ def test_a_process_that_never_saw_git_is_unavailable_with_the_remedy(tmp_path: P
     code = (
         "import sys\n"
         "from contracts.errors import Unavailable\n"
-        "from runagent.repository import admit_repository\n"
+        "from runagent.git.repository import admit_repository\n"
         "try:\n    admit_repository(sys.argv[1])\n"
         "except Unavailable as error:\n    print(error)\n"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import RepositoryRefused, Unavailable
-from runagent.watched import WatchList
+from runagent.around.watched import WatchList
 from tests.support.agents.bench import Bench, codes
 
 ENDS = """echo '{"type":"result","subtype":"success","is_error":false,"result":"Done."}'\n"""

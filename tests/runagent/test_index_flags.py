@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runagent.index_flags import read_hidden
+from runagent.evidence.index_flags import read_hidden
 from tests.support.repositories import git, make_repository
 
 NAMES = {f"{'d/' * (n % 3)}{'n' * n}{n}": f"{n}\n" for n in range(1, 200, 7)}

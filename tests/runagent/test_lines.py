@@ -6,7 +6,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runagent.lines import LineSplitter
+from runagent.agents.lines import LineSplitter
 
 
 def split(*chunks: bytes, max_bytes: int = 1000) -> list[str]:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from runagent.deadline import Deadline
-from runagent.manifest import (
+from runagent.evidence.traps import find_traps, traps_in
+from runagent.files.manifest import (
     Manifest,
     ManifestBounds,
     has_other_names,
@@ -24,8 +25,7 @@ from runagent.manifest import (
     leads_outside,
     size_of,
 )
-from runagent.manifest_walk import take_manifest
-from runagent.traps import find_traps, traps_in
+from runagent.files.manifest_walk import take_manifest
 from tests.support.unprivileged import give_away, open_folder, run_unprivileged
 
 BOTH_WAYS = pytest.mark.parametrize("by_descriptor", [True, False])
@@ -133,7 +133,7 @@ def test_folders_deeper_than_the_bound_are_told_and_leave_no_open_file(tmp_path:
 CLOSED = """
 import sys
 from runagent.deadline import Deadline
-from runagent.manifest_walk import take_manifest
+from runagent.files.manifest_walk import take_manifest
 manifest = take_manifest(sys.argv[1], Deadline(60.0))
 print(sorted(path for path, _ in manifest.paths()), sorted(manifest.unreadable))
 print([risk.message for risk in manifest.problems])

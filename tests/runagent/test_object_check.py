@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import CouldNotCheck
-from runagent import object_check
 from runagent.deadline import Deadline
-from runagent.object_check import verify_start
+from runagent.evidence.snapshot import take_snapshot
+from runagent.git import object_check
+from runagent.git.object_check import verify_start
+from runagent.git.shadow_git import ShadowGit
 from runagent.process import system_runner
-from runagent.shadow_git import ShadowGit
-from runagent.snapshot import take_snapshot
-from runagent.worktree import Worktree
+from runagent.trees.worktree import Worktree
 from tests.support.repositories import attempt_git, git, make_repository, prepare
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runagent.program_settings import starts_program
+from runagent.around.program_settings import starts_program
 
 
 @pytest.mark.parametrize(

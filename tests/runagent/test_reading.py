@@ -6,7 +6,7 @@ import pytest
 
 from contracts.run_agent import AgentName
 from runagent.agents import AGENTS
-from runagent.reading import Reading
+from runagent.agents.reading import Reading
 from validation.redaction import Redactor
 
 

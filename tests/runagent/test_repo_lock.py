@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import RepositoryRefused, Unavailable
-from runagent.repo_lock import LOCK_NAME, hold_repo_lock
+from runagent.git.repo_lock import LOCK_NAME, hold_repo_lock
 from tests.support.unprivileged import PROJECT, open_folder, run_unprivileged
 
 HOLDER = """
 import sys
-from runagent.repo_lock import hold_repo_lock
+from runagent.git.repo_lock import hold_repo_lock
 with hold_repo_lock(sys.argv[1], 10):
     print("held", flush=True)
     sys.stdin.read()
@@ -100,7 +100,7 @@ def test_a_git_folder_that_we_cannot_write_is_refused_with_the_remedy() -> None:
     code = """
 import sys
 from contracts.errors import RepositoryRefused
-from runagent.repo_lock import hold_repo_lock
+from runagent.git.repo_lock import hold_repo_lock
 try:
     with hold_repo_lock(sys.argv[1], 1):
         print("held")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from runagent.deadline import Deadline
+from runagent.evidence.snapshot import take_snapshot
+from runagent.git.shadow_git import ShadowGit
 from runagent.process import system_runner
-from runagent.shadow_git import ShadowGit
-from runagent.snapshot import take_snapshot
 from tests.support.repositories import make_repository, prepare
 
 

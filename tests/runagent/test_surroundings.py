@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runagent import main_checkout
-from runagent.ignore_rules import owner_excludes
+from runagent.around import main_checkout
+from runagent.around.surroundings import Around, Surroundings
+from runagent.around.watched import WatchList, read_watched, tell_changed
+from runagent.git.ignore_rules import owner_excludes
 from runagent.process import system_runner
 from runagent.sandbox.protocol import GitPlace
-from runagent.surroundings import Around, Surroundings
-from runagent.watched import WatchList, read_watched, tell_changed
 from tests.support.repositories import git
 from tests.support.scene import BOX, Scene, codes, make_scene
 

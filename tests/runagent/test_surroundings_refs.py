@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runagent.surroundings import Around
+from runagent.around.surroundings import Around
 from tests.support.repositories import git
 from tests.support.scene import Scene, codes, make_scene
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runagent.process import system_runner
-from runagent.worktree import remove_worktree, unlock_worktree
+from runagent.trees.worktree import remove_worktree, unlock_worktree
 from tests.support.repositories import (
     attempt_git,
     git,
@@ -263,7 +263,7 @@ def test_unlocking_what_is_gone_or_replaced_does_nothing(tmp_path: Path) -> None
 PREPARE = """
 import sys
 from runagent.process import system_runner
-from runagent.worktree import prepare_worktree
+from runagent.trees.worktree import prepare_worktree
 repo, state, job = sys.argv[1:]
 print(prepare_worktree(repo, job_id=job, ticket="T-1", branch=None, shadow_dir=f"{state}/{job}",
                        runner=system_runner(), deadline_s=120).path)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from contracts.errors import CouldNotCheck, FleetError, RepositoryRefused, Unavailable
-from runagent import trusted_git, worktree_metadata
 from runagent.deadline import Deadline
+from runagent.git import trusted_git
+from runagent.git.trusted_git import Answer, TrustedGit
 from runagent.process import (
     EndState,
     ProcessOutcome,
@@ -22,9 +23,9 @@ from runagent.process import (
     ScriptedRunner,
     system_runner,
 )
-from runagent.tree_removal import remove_child
-from runagent.trusted_git import Answer, TrustedGit
-from runagent.worktree import remove_worktree
+from runagent.trees import worktree_metadata
+from runagent.trees.tree_removal import remove_child
+from runagent.trees.worktree import remove_worktree
 from tests.support.repositories import (
     attempt_git,
     git,
@@ -120,7 +121,7 @@ UNPRIVILEGED = """
 import sys
 from contracts.errors import RepositoryRefused
 from runagent.process import ScriptedRunner
-from runagent.worktree import prepare_worktree
+from runagent.trees.worktree import prepare_worktree
 repo, state = sys.argv[1:]
 try:
     prepare_worktree(repo, job_id="0123456789abcdef0123", ticket="T-1", branch=None,
@@ -297,7 +298,7 @@ def test_a_pipe_in_the_place_of_another_worktrees_head_cannot_hang_us(
 
 
 def test_the_lock_of_another_job_is_waited_for_within_the_deadline(tmp_path: Path) -> None:
-    from runagent.repo_lock import hold_repo_lock
+    from runagent.git.repo_lock import hold_repo_lock
 
     repo = make_repository(tmp_path / "repo")
     with hold_repo_lock(str(repo / ".git"), 1):

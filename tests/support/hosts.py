@@ -35,7 +35,7 @@ from dispatch.private_files import make_private_folder, write_private_file
 from dispatch.queue import FleetQueue
 from tests.support.broker import Broker
 from tests.support.fleet import make_repository, place_program, wait_until
-from worker.journal import Journal
+from worker.journal.journal import Journal
 
 LANE = "L"
 SENDER = "alice"
@@ -262,7 +262,7 @@ class Host:
 
     def run_processes(self) -> list[psutil.Process]:
         """Return the run processes of this moment, one for each job under way."""
-        return [item for item in self.family() if "worker.run_process" in _last_word(item)]
+        return [item for item in self.family() if "worker.runs.run_process" in _last_word(item)]
 
     def published(self, job_id: str) -> None:
         """Wait until the listener has nothing left to do for a job."""

@@ -16,8 +16,8 @@ from tests.support.fleet import make_repository
 from tests.support.hosts import LANE, Host, make_host, make_sender
 from worker.diagnosis.examination import examine
 from worker.diagnosis.finding import Finding, FindingState, Machine
-from worker.journal import Journal
-from worker.journal_records import NewJob
+from worker.journal.journal import Journal
+from worker.journal.records import NewJob
 from worker.settings import host_settings
 
 OK, WARNING, FAILED = FindingState.OK, FindingState.WARNING, FindingState.FAILED

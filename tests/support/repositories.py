@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.ids import new_job_id
-from runagent.evidence import EvidenceCollector
+from runagent.evidence.evidence import EvidenceCollector
+from runagent.evidence.weighing import Evidence
 from runagent.process import ProcessRunner, system_runner
-from runagent.weighing import Evidence
-from runagent.worktree import Worktree, prepare_worktree
+from runagent.trees.worktree import Worktree, prepare_worktree
 
 Act = Callable[[Path], None]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.sandbox import Capability
+from runagent.around.surroundings import Around, Surroundings
+from runagent.around.watched import WatchList
 from runagent.process import system_runner
 from runagent.sandbox.protocol import GitPlace
-from runagent.surroundings import Around, Surroundings
-from runagent.watched import WatchList
-from runagent.worktree import Worktree
+from runagent.trees.worktree import Worktree
 from tests.support.repositories import git, make_repository, prepare
 
 BOX = frozenset({Capability.WRITES, Capability.GIT, Capability.AGENT_SETTINGS})

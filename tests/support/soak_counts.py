@@ -19,8 +19,8 @@ from contracts.run_agent import RunAgentResult
 from tests.support.fleet import git
 from tests.support.hosts import Host
 from tests.support.soak_fleet import MID_RUN_SHARE, Fleet, Killer, Size
-from worker.journal import Journal
-from worker.journal_trees import TreeRecord
+from worker.journal.journal import Journal
+from worker.journal.trees import TreeRecord
 
 
 @dataclass

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from contracts.run_agent import CommandState, Validation, ValidationCommand, ValidationSource
-from runagent.evidence import EvidenceCollector
+from runagent.evidence.evidence import EvidenceCollector
+from runagent.evidence.weighing import Evidence
 from runagent.process import system_runner
-from runagent.weighing import Evidence
 from tests.support.repositories import prepare
 from tests.support.tricks import (
     Trick,

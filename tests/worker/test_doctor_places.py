@@ -30,8 +30,8 @@ from tests.support.patient import (
 from tests.support.volumes import fill, small_volume
 from worker.diagnosis.disks import volume_of
 from worker.diagnosis.finding import FindingState
-from worker.journal_processes import RecordedProcess
-from worker.journal_schema import JobState
+from worker.journal.processes import RecordedProcess
+from worker.journal.schema import JobState
 
 
 @pytest.fixture

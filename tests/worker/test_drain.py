@@ -13,8 +13,8 @@ from contracts.clock import ManualClock, SystemClock
 from runagent.process import system_runner
 from tests.support.fleet import wait_until
 from worker.drain import Drain, longest_end_s
-from worker.journal import Journal
-from worker.runs import RunDied, Runs, RunTask
+from worker.journal.journal import Journal
+from worker.runs.runs import RunDied, Runs, RunTask
 
 # Leaves on the second TERM only: deaf to a polite stop, and ended with its tree.
 STUBBORN = """

@@ -13,7 +13,7 @@ from contracts.clock import SystemClock
 from tests.support.broker import Broker
 from tests.support.fleet import wait_until
 from tests.support.hosts import LANE, Host, listening_host
-from worker.journal import Journal
+from worker.journal.journal import Journal
 
 LANE_AUD = naming.lane_audience(LANE)
 

@@ -17,10 +17,10 @@ from contracts.errors import Unavailable
 from contracts.ids import new_job_id
 from tests.support.broker import Broker
 from tests.support.fleet import wait_until
-from worker.bells import Bells
-from worker.board import Board
-from worker.delivery import Delivery, Ending
-from worker.intake import Intake
+from worker.broker.bells import Bells
+from worker.broker.board import Board
+from worker.broker.delivery import Delivery, Ending
+from worker.broker.intake import Intake
 from worker.sealed import SealedWorker
 
 QUEUES = ("fd.one", "fd.two")

@@ -10,9 +10,9 @@ import pytest
 from contracts.clock import ManualClock
 from contracts.errors import CouldNotCheck, EnvelopeRefused, Unavailable
 from contracts.ids import new_job_id
-from worker.journal import Journal
-from worker.journal_records import NewJob
-from worker.journal_schema import MIGRATIONS, JobState, migrate
+from worker.journal.journal import Journal
+from worker.journal.records import NewJob
+from worker.journal.schema import MIGRATIONS, JobState, migrate
 
 DAY = 24 * 3_600
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from contracts.clock import ManualClock
-from worker.journal import Journal
-from worker.journal_records import LOCAL_SENDER, NewJob
-from worker.journal_schema import MIGRATIONS, JobState
+from worker.journal.journal import Journal
+from worker.journal.records import LOCAL_SENDER, NewJob
+from worker.journal.schema import MIGRATIONS, JobState
 
 FIXTURE = Path(__file__).parents[1] / "golden" / "journal_of_schema_1.sqlite3"
 DELIVERED, UNDELIVERED, RUNNING, DECLINED, LOCAL = (letter * 20 for letter in "abcde")
@@ -89,7 +89,7 @@ def test_a_process_of_the_first_version_is_found_dead_by_its_machine_and_number(
     path: Path,
 ) -> None:
     with sqlite3.connect(path) as database:
-        from worker.owners import this_place
+        from worker.journal.owners import this_place
 
         database.execute("UPDATE jobs SET owner = ?", (f"{this_place().name}:1:1.00",))
     journal = Journal(path, ManualClock())

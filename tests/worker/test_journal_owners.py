@@ -11,11 +11,11 @@ import pytest
 from contracts.clock import ManualClock
 from contracts.errors import Refused, Unavailable
 from contracts.ids import new_job_id
-from worker.host_lease import LEASE_KIND, LEASE_S, HostLease
-from worker.journal import Journal
-from worker.journal_records import JobRecord, NewJob
-from worker.journal_schema import JobState
-from worker.owners import this_place, this_process
+from worker.journal.host_lease import LEASE_KIND, LEASE_S, HostLease
+from worker.journal.journal import Journal
+from worker.journal.owners import this_place, this_process
+from worker.journal.records import JobRecord, NewJob
+from worker.journal.schema import JobState
 from worker.reserve import Reserve
 
 DEAD = f"{this_place()}:1:1.00"

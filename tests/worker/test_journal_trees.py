@@ -11,10 +11,10 @@ from contracts.clock import SystemClock
 from contracts.errors import RepositoryRefused, Unavailable
 from contracts.ids import new_job_id
 from runagent.process import system_runner
-from runagent.tree_registry import NoTreeRegistry, PlannedTree, identity_of
-from runagent.worktree import prepare_worktree, remove_worktree
+from runagent.trees.tree_registry import NoTreeRegistry, PlannedTree, identity_of
+from runagent.trees.worktree import prepare_worktree, remove_worktree
 from tests.support.repositories import attempt_git, make_repository
-from worker.journal import Journal
+from worker.journal.journal import Journal
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import redis
 from contracts import naming
 from contracts.clock import ManualClock
 from tests.support.broker import Broker
-from worker.lane_claims import LaneClaims
+from worker.broker.lane_claims import LaneClaims
 
 JOB = "a" * 20
 

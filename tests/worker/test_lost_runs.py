@@ -21,13 +21,13 @@ from runagent.leftovers import Leftovers, end_leftovers
 from runagent.process import ProcessSpec, Script, ScriptedRunner, StdinMode, system_runner
 from tests.support.processes import is_alive, wait_until
 from worker.housekeeping import Housekeeping
-from worker.journal import Journal
-from worker.journal_processes import RecordedProcess
-from worker.journal_records import JobRecord, NewJob
-from worker.lost_runs import LostRuns
-from worker.owners import this_place
-from worker.recording_runner import RecordingRunner
-from worker.run_folders import RunFolders
+from worker.journal.journal import Journal
+from worker.journal.owners import this_place
+from worker.journal.processes import RecordedProcess
+from worker.journal.records import JobRecord, NewJob
+from worker.runs.lost_runs import LostRuns
+from worker.runs.recording_runner import RecordingRunner
+from worker.runs.run_folders import RunFolders
 
 pytestmark = pytest.mark.linux
 DEAF = """

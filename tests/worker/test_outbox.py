@@ -19,12 +19,12 @@ from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
 from tests.support.broker import Broker
 from tests.support.hosts import make_host, make_sender
-from worker.board import Board
-from worker.journal import Journal
-from worker.journal_records import NewJob
-from worker.outbox import Outbox
-from worker.outcome import lost_run
+from worker.broker.board import Board
+from worker.broker.outbox import Outbox
+from worker.journal.journal import Journal
+from worker.journal.records import NewJob
 from worker.reserve import Reserve
+from worker.runs.outcome import lost_run
 
 
 @dataclass

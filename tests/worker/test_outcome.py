@@ -8,9 +8,9 @@ from contracts.dispatch_result import ResultClaims
 from contracts.envelope import RESULT_TYPE, open_envelope
 from contracts.run_agent import Risk, RunAgentResult, Status
 from tests.support.hmac_keys import HmacKey, Keys
-from worker.journal_records import JobRecord
-from worker.journal_schema import JobState
-from worker.outcome import EXIT_CODES, lost_run, seal_result, was_declined
+from worker.journal.records import JobRecord
+from worker.journal.schema import JobState
+from worker.runs.outcome import EXIT_CODES, lost_run, seal_result, was_declined
 
 RECORD = JobRecord(
     jti="a" * 20,

@@ -8,7 +8,7 @@ import socket
 import psutil
 import pytest
 
-from worker.owners import (
+from worker.journal.owners import (
     Place,
     is_alive,
     is_here,
@@ -93,8 +93,8 @@ def test_a_system_without_proc_tells_less_and_is_still_a_place(
 
     this_place.cache_clear()
     with monkeypatch.context() as patched:
-        patched.setattr("worker.owners.os.stat", missing)
-        patched.setattr("worker.owners.Path.read_text", missing)
+        patched.setattr("worker.journal.owners.os.stat", missing)
+        patched.setattr("worker.journal.owners.Path.read_text", missing)
         place = this_place()
     this_place.cache_clear()
     assert place == Place(HERE.name, "", "", "")

@@ -15,8 +15,8 @@ from contracts.errors import RepositoryRefused
 from dispatch.settings import HOME_VARIABLE
 from worker.commands import repo as verb
 from worker.commands.repo import command
-from worker.journal import Journal
-from worker.repo_trust import JournalRepoTrust
+from worker.journal.journal import Journal
+from worker.journal.repo_trust import JournalRepoTrust
 
 
 @pytest.fixture

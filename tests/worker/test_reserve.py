@@ -12,8 +12,8 @@ from contracts.clock import SystemClock
 from contracts.errors import DiskFull, Unavailable
 from contracts.ids import new_job_id
 from tests.support.volumes import fill, small_volume
-from worker.journal import Journal
-from worker.journal_records import NewJob
+from worker.journal.journal import Journal
+from worker.journal.records import NewJob
 from worker.reserve import RESERVE_BYTES, Reserve
 
 SIZE = 256 * 1024

@@ -19,8 +19,8 @@ import pytest
 
 from contracts.clock import SystemClock
 from tests.support.agents.bench import GOOD, Bench, git, plan
-from worker.journal import Journal
-from worker.journal_schema import JobState
+from worker.journal.journal import Journal
+from worker.journal.schema import JobState
 
 PROJECT = Path(__file__).resolve().parents[2]
 VERB = (sys.executable, "-c", "from worker.commands.run_agent import command; command()")
@@ -359,7 +359,7 @@ def test_a_person_sees_where_the_work_is_though_nobody_reads_the_result_any_more
 
 def test_the_lines_for_a_review_do_what_they_say(desk: Desk) -> None:
     from contracts.run_agent import RunAgentResult
-    from worker.terminal import next_steps
+    from worker.runs.terminal import next_steps
 
     plan(desk.bench.bin, "claude", GOOD)
     result = RunAgentResult.model_validate(desk.run(*desk.options()).result)

@@ -15,7 +15,7 @@ from rq.queue import Queue
 from contracts import limits, naming
 from contracts.ids import new_job_id
 from tests.support.broker import Broker
-from worker.packed_call import Poisoned
+from worker.broker.packed_call import Poisoned
 from worker.sealed import SealedJob, SealedQueue, SealedWorker
 
 QUEUE = "fd.test"

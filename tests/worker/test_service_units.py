@@ -16,7 +16,7 @@ from tests.golden.write_units import DRAIN_TIMEOUT_S, sample, units
 from tests.support.source_tree import PROJECT
 from tests.support.tools import require_tool
 from worker.drain import longest_end_s
-from worker.runs import STOP_GRACE_S
+from worker.runs.runs import STOP_GRACE_S
 from worker.service.choice import choose_supervisor
 from worker.service.launchd import LABEL, Launchd
 from worker.service.supervisor import NO_MANAGER, RUNNING, STOPPED, Supervisor

@@ -5,7 +5,7 @@ import unicodedata
 
 from contracts.clock import ManualClock
 from contracts.run_agent import RunAgentResult, Status
-from worker.terminal import Progress, next_steps
+from worker.runs.terminal import Progress, next_steps
 
 
 class Broken(io.StringIO):

@@ -12,12 +12,12 @@ from contracts.clock import ManualClock, SystemClock
 from contracts.errors import Unavailable
 from dispatch.config_worktrees import WorktreesSection
 from runagent.process import system_runner
-from runagent.worktree import prepare_worktree, unlock_worktree
+from runagent.trees.worktree import prepare_worktree, unlock_worktree
 from tests.support.broker import Broker
 from tests.support.fleet import wait_until
 from tests.support.hosts import Host, make_host, make_sender
 from tests.support.repositories import make_repository
-from worker.journal import Journal
+from worker.journal.journal import Journal
 from worker.trees.collector import Collection, TreeCollector
 from worker.trees.periodic import PeriodicCollection
 from worker.trees.removal import TreeRemover

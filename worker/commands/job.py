@@ -19,10 +19,10 @@ from contracts.run_agent import RunAgentResult
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
-from worker.job_rows import job_document, job_row
-from worker.journal import Journal
-from worker.journal_records import JobRecord
-from worker.outcome import EXIT_CODES
+from worker.commands.job_rows import job_document, job_row
+from worker.journal.journal import Journal
+from worker.journal.records import JobRecord
+from worker.runs.outcome import EXIT_CODES
 from worker.settings import load_host_settings
 
 

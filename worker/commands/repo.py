@@ -17,8 +17,8 @@ from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.times import rfc3339
 from validation.inert import one_line
-from worker.journal import Journal
-from worker.repo_trust import JournalRepoTrust, RepoRecord
+from worker.journal.journal import Journal
+from worker.journal.repo_trust import JournalRepoTrust, RepoRecord
 from worker.settings import load_host_settings
 
 _SHOWN_CHARS: Final = 300

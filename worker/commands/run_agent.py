@@ -28,9 +28,9 @@ from dispatch.commands.boundary import boundary
 from dispatch.settings import wants_traceback
 from validation.admission import AGENT_NAMES, refused_result
 from validation.inert import inert_json
-from worker.local_run import read_task, run_here
-from worker.outcome import EXIT_CODES, was_declined
-from worker.terminal import next_steps, open_missing_streams
+from worker.runs.local_run import read_task, run_here
+from worker.runs.outcome import EXIT_CODES, was_declined
+from worker.runs.terminal import next_steps, open_missing_streams
 
 _EXAMPLE: Final = """\b
 Example:

@@ -22,7 +22,7 @@ from runagent.process import system_runner
 from runagent.sandbox.box_folder import commits_in_box
 from validation.inert import inert
 from worker.commands.tree_rows import collection_document, size_words, tree_row
-from worker.journal import Journal
+from worker.journal.journal import Journal
 from worker.settings import HostSettings, load_host_settings
 from worker.trees.collector import Collection
 from worker.trees.desk import TreeDesk, open_desk

@@ -14,10 +14,10 @@ from typing import Final
 
 from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
 from worker.diagnosis.remains import look_at_remains
-from worker.host_lease import LEASE_KIND
-from worker.journal import Journal
-from worker.journal_schema import MIGRATIONS
-from worker.owners import is_alive, pid_of
+from worker.journal.host_lease import LEASE_KIND
+from worker.journal.journal import Journal
+from worker.journal.owners import is_alive, pid_of
+from worker.journal.schema import MIGRATIONS
 
 _BUSY_S: Final = 10.0
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from runagent.sandbox.box_folder import keeps_commits
 from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
-from worker.journal import Journal
-from worker.journal_records import JobRecord
-from worker.owners import is_alive, is_here, is_running
+from worker.journal.journal import Journal
+from worker.journal.owners import is_alive, is_here, is_running
+from worker.journal.records import JobRecord
 
 _NAMED_MAX: Final = 5
 _PROMPT: Final = "prompt"  # what runagent.launch stages in a job's folder

@@ -14,8 +14,8 @@ from contracts.clock import Clock
 from contracts.errors import FleetError, Refused
 from dispatch.config_worktrees import WorktreesSection
 from runagent.disk_floor import free_bytes
-from runagent.tree_aside import branch_tip
-from worker.journal_trees import JournalTrees, TreeRecord
+from runagent.trees.tree_aside import branch_tip
+from worker.journal.trees import JournalTrees, TreeRecord
 from worker.trees.places import place_of
 from worker.trees.removal import TreeRemover
 from worker.trees.retention import NO_ROOM, Candidate, Choice, choose, still_goes

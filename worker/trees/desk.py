@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from contracts.clock import Clock
 from contracts.errors import InvalidRequest, Problem, Refused
 from runagent.process import ProcessRunner
-from worker.journal import Journal
-from worker.journal_trees import TreeRecord
+from worker.journal.journal import Journal
+from worker.journal.trees import TreeRecord
 from worker.settings import HostSettings
 from worker.trees.collector import TreeCollector
 from worker.trees.removal import TreeRemover, take_no_notice

@@ -6,12 +6,12 @@ from typing import Final
 
 from contracts.errors import CouldNotCheck
 from runagent.deadline import Deadline
-from runagent.object_check import verify_start
+from runagent.evidence.snapshot import take_snapshot
+from runagent.evidence.tree_look import LOOK_TIMEOUT_S, opened_look
+from runagent.git.object_check import verify_start
 from runagent.process import ProcessRunner
-from runagent.snapshot import take_snapshot
-from runagent.tree_aside import heads_of
-from runagent.tree_look import LOOK_TIMEOUT_S, opened_look
-from worker.journal_trees import TreeRecord
+from runagent.trees.tree_aside import heads_of
+from worker.journal.trees import TreeRecord
 from worker.trees.places import standing_place, stands
 from worker.trees.survey import TreeSurvey
 

@@ -7,9 +7,9 @@ import os
 import stat
 from typing import Final
 
-from runagent.head import read_line
-from runagent.tree_aside import TreePlace
-from worker.journal_trees import TreeRecord
+from runagent.git.head import read_line
+from runagent.trees.tree_aside import TreePlace
+from worker.journal.trees import TreeRecord
 
 _FILES_MAX: Final = 1_000_000  # a tree of this many files is large, whatever its exact size is
 

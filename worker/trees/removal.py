@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Refused
-from runagent.repo_lock import hold_repo_lock
-from runagent.tree_aside import (
+from runagent.git.repo_lock import hold_repo_lock
+from runagent.trees.tree_aside import (
     TreePlace,
     branch_tip,
     bring_branch_back,
@@ -29,9 +29,9 @@ from runagent.tree_aside import (
     show_to_git,
     unpin_commits,
 )
-from runagent.tree_removal import remove_child, remove_if_empty
-from runagent.worktree_metadata import find_admin_dir
-from worker.journal_trees import JournalTrees, TreeRecord
+from runagent.trees.tree_removal import remove_child, remove_if_empty
+from runagent.trees.worktree_metadata import find_admin_dir
+from worker.journal.trees import JournalTrees, TreeRecord
 from worker.trees.places import place_of, stands
 
 # Metadata takes milliseconds; a stopped holder of the lock is waited for no longer than a checkout.

@@ -17,14 +17,14 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from contracts.run_agent import RunAgentResult, Status
+from runagent.evidence.tree_look import TreeLook, look_at_tree
 from runagent.process import ProcessRunner
-from runagent.tree_aside import TreePlace
-from runagent.tree_look import TreeLook, look_at_tree
-from worker.journal import Journal
-from worker.journal_records import JobRecord
-from worker.journal_schema import JobState
-from worker.journal_trees import TreeRecord
-from worker.owners import is_alive
+from runagent.trees.tree_aside import TreePlace
+from worker.journal.journal import Journal
+from worker.journal.owners import is_alive
+from worker.journal.records import JobRecord
+from worker.journal.schema import JobState
+from worker.journal.trees import TreeRecord
 from worker.trees.in_use import Standing, processes_in_folders, who_stands_in
 from worker.trees.places import bytes_of, is_locked_by_owner, standing_place, stands
 from worker.trees.states import TreeFacts, TreeState, states_of

@@ -1,0 +1,120 @@
+"""Whose a job is: the claim in Redis, giving it back, and who of a lane has refused it.
+
+The claim keeps two honest hosts from starting one job; it protects against nobody who writes
+Redis (the journal of each host does). What hosts say in here is shown, cut and cleaned, and never
+decides more than which host looks next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from contracts import limits, naming
+from contracts.clock import Clock
+from contracts.ids import is_name
+from dispatch.queue.bounded_reads import (
+    NAME_MAX_BYTES,
+    is_wrong_type,
+    overwriting,
+    read_newest,
+    read_small_hash,
+)
+from validation.inert import one_line
+from worker.broker.beats import read_beat
+
+_RELEASE: Final = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+_REASON_MAX_CHARS: Final = 200
+_HOSTS_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one host will not do a job, as that host says it."""
+
+    host: str
+    reason: str
+
+
+class LaneClaims:
+    """The claims of one host. Every method may raise Redis's errors."""
+
+    def __init__(self, connection: Redis, host: str, clock: Clock, *, instance: str) -> None:
+        """`instance` tells this host's journal from that of a namesake, set up by mistake: what
+        the other one claimed is not ours to start."""
+        self._redis: Any = connection  # redis types every answer as sync or awaitable
+        self._host = host
+        self._mark = f"{host}/{instance}"
+        self._clock = clock
+
+    def claim(self, job_id: str, *, exp: int) -> str | None:
+        """Claim a job; return None when it is ours, else the host that has it."""
+        key = naming.claim_key(job_id)
+        life_s = max(1, int(exp - self._clock.wall()) + 2 * limits.SKEW_S)
+        if self._redis.set(key, self._mark, nx=True, ex=life_s):
+            return None
+        try:
+            holder = _text(self._redis.getrange(key, 0, 2 * NAME_MAX_BYTES))
+        except ResponseError as error:
+            if not is_wrong_type(error):
+                raise
+            self._redis.unlink(key)  # no host wrote that
+            return self.claim(job_id, exp=exp)
+        return None if holder == self._mark else holder.partition("/")[0] or "another host"
+
+    def release(self, job_id: str) -> None:
+        """Give the claim back if it is ours."""
+        self._redis.eval(_RELEASE, 1, naming.claim_key(job_id), self._mark)
+
+    def refuse(self, job_id: str, reason: str) -> None:
+        """Note that this host will not do the job, and why."""
+        key = naming.refusals_key(job_id)
+
+        def write() -> None:
+            if self._redis.hlen(key) > _HOSTS_MAX:  # no fleet of ours: begin anew
+                self._redis.unlink(key)
+            with self._redis.pipeline(transaction=True) as pipeline:
+                pipeline.hset(key, self._host, reason[:_REASON_MAX_CHARS])
+                pipeline.expire(key, limits.RESULT_TTL_S)
+                pipeline.execute()
+
+        overwriting(self._redis, key, write)
+
+    def refusals(self, job_id: str) -> tuple[Refusal, ...]:
+        """Return what each host said that refused, by name."""
+        found = read_small_hash(
+            self._redis,
+            naming.refusals_key(job_id),
+            max_fields=2 * _HOSTS_MAX,
+            max_bytes=4 * _REASON_MAX_CHARS,
+        )
+        return tuple(Refusal(host, _plain(found[host])) for host in sorted(found) if is_name(host))
+
+    def undecided(self, job_id: str, lane: str) -> frozenset[str]:
+        """Return the other living hosts of `lane` that have not refused the job."""
+        return self.others_alive(lane) - {item.host for item in self.refusals(job_id)}
+
+    def others_alive(self, lane: str) -> frozenset[str]:
+        """Return the other hosts that serve `lane` and whose heart beats."""
+        names = [name for name, _ in read_newest(self._redis, naming.hosts_index(), _HOSTS_MAX)]
+        others = [name for name in names if is_name(name) and name != self._host]
+        return frozenset(name for name in others if lane in self._lanes_of(name))
+
+    def _lanes_of(self, host: str) -> list[str]:
+        lanes = read_beat(self._redis, host).get("lanes")
+        return lanes if isinstance(lanes, list) else []
+
+
+def _text(data: bytes) -> str:
+    return _plain(data.decode("utf-8", "replace"))
+
+
+def _plain(text: str) -> str:
+    """Return what another host wrote as one printable line."""
+    return one_line(text, _REASON_MAX_CHARS)

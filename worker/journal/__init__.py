@@ -1,0 +1,1 @@
+"""The journal of a host and its registers: jobs, leases, trees, processes, trust."""

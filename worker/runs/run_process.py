@@ -1,0 +1,106 @@
+"""The process of one queued run: order on standard input, result JSON alone on standard output.
+
+Composes the host's ports from this machine's settings and calls the run. It is a child of the
+listener and is ended with it. A TERM makes it stop the run and hand in what there is. It holds no
+key and talks to no Redis, and writes to its job in the name of its listener.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Final
+
+from contracts.clock import SystemClock
+from contracts.errors import FleetError, Interrupted, Unavailable
+from contracts.run_agent import RunAgentRequest, RunAgentResult
+from contracts.sandbox import Capability
+from runagent.host import HostPorts, RunOrder, run_agent
+from runagent.process import system_runner
+from validation.admission import refused_result
+from worker.host_sandbox import host_sandbox
+from worker.journal.journal import Journal
+from worker.journal.schema import JobState
+from worker.runs.recording_runner import RecordingRunner
+from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
+
+TAKEN_OVER: Final = (
+    "a later listener has ended this job; nothing that this run does counts any more"
+)
+
+
+def host_ports(
+    settings: HostSettings, journal: Journal, job_id: str, cancelled: threading.Event
+) -> HostPorts:
+    """Return the ports of one queued run on this host."""
+
+    def record(state: str, attempt: int, why: str) -> None:
+        if not journal.record(job_id, JobState(state), attempt=attempt, why=why):
+            raise Interrupted(TAKEN_OVER)
+        settings.crash.reach(f"after_{state}")
+
+    environment, runner = process_environment(), system_runner(is_guardian=True)
+    return HostPorts(
+        runner=RecordingRunner(runner, journal.processes, job_id),
+        sandbox=host_sandbox(settings, runner, environment).sandbox,
+        clock=SystemClock(),
+        presets=settings.presets,
+        environment=environment,
+        inherit=settings.allowed_variables,
+        runtime_dir=str(settings.runtime_dir(job_id)),
+        record=record,
+        cancelled=cancelled,
+        validation_timeout_s=settings.validation_timeout_s,
+        git_timeout_s=settings.worktree_timeout_s,
+        detectors=settings.detectors,
+        redactor=host_redactor(settings, environment),
+        watch_list=settings.watch_list,
+        trust=journal.repositories,
+        trees=journal.trees,
+        worktree=settings.worktree,
+    )
+
+
+def main() -> None:
+    """Run the order on standard input; always print a result, whatever the order asks for."""
+    cancelled = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: cancelled.set())
+    answer = _keep_stdout()
+    order: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    result = _run(order, cancelled)
+    answer.write(result.to_json().encode("utf-8"))
+    answer.close()
+
+
+def _run(order: Mapping[str, Any], cancelled: threading.Event) -> RunAgentResult:
+    job_id, host = order["jobId"], order["host"]
+    try:
+        settings = load_host_settings()
+        journal = Journal(settings.journal_file, SystemClock(), owner=order["owner"])
+    except FleetError as error:
+        return refused_result(order["payload"], error, job_id=job_id, host=host)
+    try:
+        run_order = RunOrder(
+            job_id=job_id,
+            request=RunAgentRequest.model_validate(order["payload"]),
+            repo_on_host=order["repoOnHost"],
+            host=host,
+            require_sandbox=frozenset(map(Capability, order.get("requireSandbox", ()))),
+        )
+        return run_agent(run_order, host_ports(settings, journal, job_id, cancelled))
+    except Unavailable as error:
+        return refused_result(order["payload"], error, job_id=job_id, host=host)
+    finally:
+        journal.close()
+
+
+def _keep_stdout() -> BinaryIO:
+    """Return the real standard output; what anything else prints goes to standard error."""
+    answer = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answer
