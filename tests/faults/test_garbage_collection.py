@@ -254,6 +254,7 @@ def test_a_lock_that_was_carried_away_with_a_tree_does_not_come_back_with_it(
 
 
 def test_no_program_that_an_agent_planted_is_run_by_a_look_or_a_removal(desk: TreeDesk) -> None:
+    desk.machine.sandbox = "none"  # in a box git's settings cannot be written at all
     canary, script = desk.folder / "canary", desk.folder / "planted"
     script.write_text(f"#!/bin/sh\ntouch {canary}\ncat\n")
     script.chmod(0o755)
