@@ -78,7 +78,6 @@ def check_records(stage: Stage, client: redis.Redis, job: str) -> None:
     require(states.count("started") == 1, f"it was started once: {' > '.join(states)}")
 
 
-def check_ancestry(stage: Stage, listener: int) -> None:
-    """The agent ran below the listener."""
-    ancestors = json.loads(stage.ancestors_file.read_text())
+def check_ancestry(ancestors: list[int], listener: int) -> None:
+    """The agent was seen at work below the listener."""
     require(listener in ancestors, f"the agent's ancestor is the listener, process {listener}")

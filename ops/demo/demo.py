@@ -22,7 +22,7 @@ from typing import NoReturn
 
 import redis
 
-# The two modules beside this file; the folder of a script is not always on the path.
+# The modules beside this file; the folder of a script is not always on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import checks
@@ -40,6 +40,7 @@ from stage import (
     running,
     say,
 )
+from witness import Witness
 
 BRIEF = "The test of calc.add in test_calc.py fails. Mend calc.py; change nothing else."
 SCRIPTED_WAIT_S = 40  # the scripted agent needs a second
@@ -59,7 +60,8 @@ def tell_story(stage: Stage, options: argparse.Namespace) -> str:
             raise DemoFailed("a result came although nobody listens")
         with running(stage, "listen", "--lane", LANE, "--host", HOST) as (listener, said):
             try:
-                job = enqueue(stage, BRIEF, SCRIPTED_WAIT_S if stage.scripted else REAL_WAIT_S)
+                with Witness(listener.pid, stage.program) as witness:
+                    job = enqueue(stage, BRIEF, SCRIPTED_WAIT_S if stage.scripted else REAL_WAIT_S)
             except DemoFailed:
                 say(f"the listener said:\n{said.read_text(errors='replace')[-4000:]}")
                 raise
@@ -69,7 +71,7 @@ def tell_story(stage: Stage, options: argparse.Namespace) -> str:
                 checks.check_verdict(stage, shown)
                 checks.check_signature(stage, client, job, shown)
                 checks.check_records(stage, client, job)
-            checks.check_ancestry(stage, listener.pid)
+            checks.check_ancestry(witness.ancestors, listener.pid)
     return printed
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 
 WRONG = "return a - b"
 RIGHT = "return a + b"
+AT_WORK_S = 0.5  # long enough to be seen at work from outside, looked for every 10 ms
 
 
 def say(**event: object) -> None:
@@ -25,6 +27,7 @@ def main() -> int:
     if "calc.add" not in brief:
         say(type="turn.failed", error={"message": "the brief did not arrive"})
         return 1
+    time.sleep(AT_WORK_S)
     target = worktree / "calc.py"
     target.write_text(target.read_text().replace(WRONG, RIGHT))
     change = {"id": "item_0", "type": "file_change", "status": "completed"}

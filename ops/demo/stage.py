@@ -56,6 +56,7 @@ class Stage:
     root: Path
     agent: str
     scripted: bool
+    program: str  # what the agent's process runs: a path that stands in its command line
     environment: dict[str, str]
 
     @property
@@ -67,11 +68,6 @@ class Stage:
     def fleet(self) -> Path:
         """Return the root of config, keys and state."""
         return self.root / "fleet"
-
-    @property
-    def ancestors_file(self) -> Path:
-        """Return the file in which the agent's shim notes whose child it is."""
-        return self.root / "ancestors.json"
 
 
 def say(text: str) -> None:
@@ -99,25 +95,27 @@ def make_stage(root: Path, agent: str, *, scripted: bool) -> Stage:
     real = shutil.which(agent)
     if not scripted and real is None:
         raise DemoFailed(f"{agent} is not on PATH; install it and log in, or leave --agent out")
-    environment["PATH"] = f"{root / 'bin'}{os.pathsep}{environment.get('PATH', os.defpath)}"
+    # Our interpreter's folder too: a sandbox shows the folders of PATH wherever they lie.
+    places = (str(root / "bin"), environment.get("PATH", os.defpath), str(VERB.parent))
+    environment["PATH"] = os.pathsep.join(places)
     environment["FLEET_DISPATCH_HOME"] = str(root / "fleet")
     environment["PYTHONSAFEPATH"] = "1"
     if scripted:
         environment["HOME"] = str(root / "home")
-    stage = Stage(root, agent, scripted, environment)
-    write_shim(
-        stage, [sys.executable, str(HERE / "scripted_agent.py")] if scripted else [str(real)]
-    )
+    program = write_agent(root / "bin", agent) if scripted else str(real)
+    stage = Stage(root, agent, scripted, program, environment)
     make_repository(stage)
     return stage
 
 
-def write_shim(stage: Stage, becomes: list[str]) -> None:
-    """Place the agent first on PATH: it notes its ancestors, then becomes `becomes`."""
-    note = [sys.executable, str(HERE / "note_ancestors.py"), str(stage.ancestors_file)]
-    shim = stage.root / "bin" / stage.agent
-    shim.write_text(f'#!/bin/sh\n{shlex.join(note)} "$$"\nexec {shlex.join(becomes)} "$@"\n')
+def write_agent(folder: Path, agent: str) -> str:
+    """Place the scripted agent in `folder`, first on PATH; return the path of what it runs."""
+    program = folder / "scripted_agent.py"
+    shutil.copyfile(HERE / program.name, program)
+    shim = folder / agent
+    shim.write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(program)])} "$@"\n')
     shim.chmod(0o700)
+    return str(program)
 
 
 def make_repository(stage: Stage) -> None:

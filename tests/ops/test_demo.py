@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,12 +19,14 @@ DEMO = PROJECT / "ops" / "demo" / "demo.py"
 _LIMIT_S = 60
 
 
-def _play(tmp: Path, *arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+def _play(
+    tmp: Path, *arguments: str, path: str | None = None, demo: Path = DEMO
+) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TMPDIR": str(tmp)}
     if path is not None:
         environment["PATH"] = path
     return subprocess.run(
-        [sys.executable, DEMO, *arguments],
+        [sys.executable, demo, *arguments],
         env=environment,
         cwd=tmp,
         stdin=subprocess.DEVNULL,
@@ -45,6 +48,15 @@ def test_the_demo_ends_well_prints_the_result_alone_and_cleans_up(tmp_path: Path
     assert "the agent's ancestor is the listener" in played.stderr
     assert time.monotonic() - began < _LIMIT_S
     assert not list(tmp_path.iterdir()), "its temporary home is gone"
+
+
+def test_the_demo_plays_from_a_folder_that_a_sandbox_covers(tmp_path: Path) -> None:
+    """A clone below /tmp, where a box has files of its own."""
+    stage, demo = tmp_path / "stage", tmp_path / "clone"
+    stage.mkdir()
+    shutil.copytree(DEMO.parent, demo)
+    played = _play(stage, demo=demo / DEMO.name)
+    assert played.returncode == 0, played.stderr
 
 
 def test_a_demo_that_is_stopped_half_way_leaves_nothing(tmp_path: Path) -> None:
