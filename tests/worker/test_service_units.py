@@ -49,6 +49,7 @@ def test_the_unit_signals_the_listener_alone_and_waits_for_its_longest_end(
 ) -> None:
     text = manager.text(sample())
     assert setting(text, "KillMode") == "mixed"
+    assert setting(text, "Delegate") == "yes", "a run's cgroup can be made without root"
     assert setting(text, "KillSignal") == "SIGTERM"
     assert setting(text, "Restart") == "always"
     assert int(setting(text, "RestartSec")) > 0

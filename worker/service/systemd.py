@@ -62,6 +62,8 @@ class Systemd:
             f"TimeoutStopSec={service.stop_s}",
             "# An agent that takes all memory ends alone.",
             "OOMPolicy=continue",
+            "# Each run makes a cgroup of its own below ours, which ends all of it at once.",
+            "Delegate=yes",
             "Restart=always",
             f"RestartSec={RESTART_S}",
             "",
