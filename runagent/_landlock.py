@@ -18,6 +18,8 @@ _CREATE_RULESET = 444  # the same number on every architecture (landlock(7))
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_CAPBSET_DROP = 24
+_CAPABILITIES_MAX = 64  # capabilities(7): two words of 32 bits; the kernel says where its own end
 
 _WRITE_FILE, _READ_FILE = 1 << 1, 1 << 2
 _TRUNCATE = 1 << 14  # ABI 3
@@ -64,10 +66,21 @@ def confine(writable: Iterable[bytes], readable: Iterable[bytes]) -> None:
             _allow(ctypes, libc, ruleset, path, writes & ~_DEVICE_NODES, files)
         for path in readable:
             _allow(ctypes, libc, ruleset, path, _READ_FILE, _READ_FILE)
+        if os.geteuid() == 0:  # nobody else has any, or is given one by a program
+            _drop_capabilities(ctypes, libc)
         _checked(ctypes, libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
         _checked(ctypes, libc.syscall(_RESTRICT_SELF, ruleset, 0))
     finally:
         os.close(ruleset)
+
+
+def _drop_capabilities(ctypes: object, libc: object) -> None:
+    """Leave none to the program that is started next: root could trace others and load modules."""
+    for number in range(_CAPABILITIES_MAX):
+        if libc.prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) < 0:  # type: ignore[attr-defined]
+            if ctypes.get_errno() == 22:  # type: ignore[attr-defined]
+                return  # the kernel has no more of them
+            _checked(ctypes, -1)
 
 
 def _allow(

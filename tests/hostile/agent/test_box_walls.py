@@ -4,6 +4,7 @@ without one."""
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -180,6 +181,18 @@ def test_it_cannot_take_a_wall_away(make: Make, act: str) -> None:
     said = bench.said(bench.act("find /dev -type b; id -u; grep CapEff /proc/self/status\n"))
     assert "/dev/" not in said
     assert "CapEff:\t0000000000000000" in said
+
+
+@pytest.mark.parametrize("mode", ["bwrap", "landlock"])
+def test_it_has_no_capability_even_as_root(make: Make, mode: str) -> None:
+    """The control: without a box it has what the test has."""
+    look = "grep CapEff: /proc/self/status; "
+    own = re.search(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
+    assert own is not None
+    bare = make("none")
+    assert own.group(1) in bare.said(bare.act(look))
+    bench = make(mode)
+    assert "0000000000000000" in bench.said(bench.act(look))
 
 
 def test_it_cannot_turn_a_knob_of_the_kernel(make: Make) -> None:
