@@ -18,7 +18,15 @@ from contracts.errors import Unavailable
 from contracts.ids import new_job_id
 from runagent import leftovers
 from runagent.leftovers import Leftovers, end_leftovers
-from runagent.process import ProcessSpec, Script, ScriptedRunner, StdinMode, system_runner
+from runagent.process import (
+    ProcessSpec,
+    RunningProcess,
+    Script,
+    ScriptedProcess,
+    ScriptedRunner,
+    StdinMode,
+    system_runner,
+)
 from tests.support.processes import is_alive, wait_until
 from worker.housekeeping import Housekeeping
 from worker.journal.journal import Journal
@@ -92,6 +100,26 @@ def test_what_starts_for_a_run_is_written_down_with_its_warden_until_it_has_ende
     running.wait()
     assert journal.processes.running(job) == []
     assert len(journal.processes.of(job)) == 3, "with the marker that was there before the start"
+
+
+class OrphanRunner:
+    """Starts what has a parent that we did not start."""
+
+    def start(self, spec: ProcessSpec) -> RunningProcess:
+        running = ScriptedProcess(spec, Script())
+        running.pid = os.getpid()
+        return running
+
+
+def test_a_parent_that_is_no_child_of_ours_is_not_written_down_as_a_warden(
+    journal: Journal,
+) -> None:
+    """Once the warden is gone, its leader's parent is whoever takes in orphans, a session's manager
+    say: a later listener must not end that."""
+    job = claimed(journal).jti
+    RecordingRunner(OrphanRunner(), journal.processes, job).start(spec_of("agent"))
+    rows = [row for row in journal.processes.running(job) if row.pid]
+    assert [(row.role, row.pid) for row in rows] == [("agent", os.getpid())]
 
 
 def test_our_own_git_is_written_down_once_for_all_of_a_run(journal: Journal) -> None:

@@ -101,7 +101,9 @@ def _line_of(job_id: str, pid: int, role: str, marker: str) -> list[RecordedProc
         leader = psutil.Process(pid)
         rows.append(RecordedProcess(job_id, pid, leader.create_time(), role, marker))
         warden = leader.parent()
-        if warden is not None and warden.pid not in (os.getpid(), 1):
+        # Only a child of ours: the parent of one whose warden is gone is a stranger, and whatever
+        # is written down here may be ended some day.
+        if warden is not None and warden.ppid() == os.getpid():
             name = f"warden of {role}"
             row = RecordedProcess(job_id, warden.pid, warden.create_time(), name, marker)
             rows.append(row)
