@@ -74,6 +74,12 @@ def test_a_full_disk_takes_the_oldest_safe_ones_at_once_until_there_is_room() ->
     assert choose(trees, policy(disk_floor_bytes=150), free_bytes=None) == ()
 
 
+def test_a_full_disk_takes_nothing_from_another_disk() -> None:
+    trees = [tree("elsewhere", age_s=9 * DAY, is_on_full_disk=False), tree("here", age_s=DAY)]
+    chosen = choose(trees, policy(disk_floor_bytes=150), free_bytes=40)
+    assert jobs(chosen) == ["here"]
+
+
 def test_a_tree_that_changed_since_it_was_chosen_stays() -> None:
     safe, expired = Choice("a", "old"), Choice("a", "expired", is_expired=True)
     assert still_goes(safe, tree(), force=False)
@@ -93,6 +99,7 @@ _CANDIDATES = st.lists(
         is_free=st.booleans(),
         is_safe=st.booleans(),
         is_committed=st.booleans(),
+        is_on_full_disk=st.booleans(),
     ),
     max_size=12,
     unique_by=lambda candidate: candidate.job,

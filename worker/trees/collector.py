@@ -186,6 +186,7 @@ class TreeCollector:
             is_free=view.is_free,
             is_safe=view.is_safe,
             is_committed=view.is_committed,
+            is_on_full_disk=self._is_below_floor(view.record.path),
         )
 
     def _is_below_floor(self, path: str) -> bool:

@@ -26,6 +26,7 @@ class Candidate:
     is_free: bool
     is_safe: bool  # everything in it is elsewhere as well
     is_committed: bool  # nothing in it is uncommitted
+    is_on_full_disk: bool = True  # its own volume is below the floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def _choose_by_room(
     for tree in trees:
         if free_bytes >= policy.disk_floor_bytes:
             return
-        if _may_go(tree):
+        if _may_go(tree) and tree.is_on_full_disk:
             free_bytes += tree.bytes
             chosen[tree.job] = Choice(tree.job, NO_ROOM, at_once=True)
 
