@@ -102,6 +102,24 @@ def test_no_tree_is_looked_at_when_none_could_go(tmp_path: Path, journal: Journa
     assert not tree.exists()
 
 
+def test_a_look_that_ends_while_old_ones_are_cleared_is_no_fault(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state" / "looks" / "gone").mkdir(parents=True)
+    (tmp_path / "state" / "looks" / "left").mkdir()
+    lstat = Path.lstat
+
+    def ended(path: Path) -> object:
+        if path.name == "gone":
+            raise FileNotFoundError
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", ended)
+    survey = TreeSurvey(journal, state_dir=tmp_path / "state", runner=system_runner())
+    survey.clear_old_looks(SystemClock().wall() + 1)
+    assert [path.name for path in (tmp_path / "state" / "looks").iterdir()] == ["gone"]
+
+
 def test_a_collection_that_is_told_to_stop_leaves_the_rest(
     tmp_path: Path, journal: Journal
 ) -> None:

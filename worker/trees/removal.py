@@ -31,6 +31,7 @@ from runagent.trees.tree_aside import (
 )
 from runagent.trees.tree_removal import remove_child, remove_if_empty
 from runagent.trees.worktree_metadata import find_admin_dir
+from worker.journal.owners import pid_of
 from worker.journal.trees import JournalTrees, TreeRecord
 from worker.trees.places import place_of, stands
 
@@ -66,7 +67,7 @@ class TreeRemover:
         holder = self._trees.hold(record.job)
         if holder is not None:
             raise Refused(
-                f"the worktree of {record.job} is held by process {holder.split(':')[-2]}",
+                f"the worktree of {record.job} is held by process {pid_of(holder)}",
                 code="in_use",
                 remedy="wait for its end",
             )

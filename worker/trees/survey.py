@@ -6,6 +6,7 @@ moment later.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -21,7 +22,7 @@ from runagent.evidence.tree_look import TreeLook, look_at_tree
 from runagent.process import ProcessRunner
 from runagent.trees.tree_aside import TreePlace
 from worker.journal.journal import Journal
-from worker.journal.owners import is_alive
+from worker.journal.owners import is_alive, pid_of
 from worker.journal.records import JobRecord
 from worker.journal.schema import JobState
 from worker.journal.trees import TreeRecord
@@ -113,8 +114,9 @@ class TreeSurvey:
         if not self._looks_dir.is_dir():
             return
         for folder in self._looks_dir.iterdir():
-            if folder.lstat().st_mtime < before:
-                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # one whose look has just ended is gone
+                if folder.lstat().st_mtime < before:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def _view(
         self, record: TreeRecord, processes: tuple[Standing, ...], *, look: bool = True
@@ -159,7 +161,7 @@ class TreeSurvey:
     ) -> str:
         holder = self._journal.trees.holder(record.job)
         if holder is not None:
-            return f"process {holder.split(':')[-2]} holds it"
+            return f"process {pid_of(holder)} holds it"
         if _is_open(job):
             return "its job has not ended"
         if place.admin_dir and os.path.lexists(os.path.join(place.admin_dir, "index.lock")):
