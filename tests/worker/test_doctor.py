@@ -82,12 +82,20 @@ def test_a_check_that_cannot_be_made_is_a_finding_and_stops_no_other(host: Host)
         yield holds("first half", "seen")
         raise Unavailable("it is away", remedy="bring it back")
 
-    found = examine(machine_of(host), [("x", broken), ("y", lambda _machine: [holds("y", "well")])])
+    def closed(_machine: Machine) -> Iterator[Finding]:
+        yield holds("other half", "seen")
+        raise PermissionError(13, "Permission denied")
+
+    checks = [("x", broken), ("z", closed), ("y", lambda _machine: [holds("y", "well")])]
+    found = examine(machine_of(host), checks)
     assert [(item.name, item.state) for item in found] == [
         ("first half", OK),
         ("x", FAILED),
+        ("other half", OK),
+        ("z", FAILED),
         ("y", OK),
     ]
+    assert "Permission denied" in found[3].what
     assert found[1].remedy == "bring it back"
     assert of_error("x", Unavailable("alone")).remedy
     many = InvalidRequest([Problem("a", "is bad", "mend a"), Problem("b", "is odd", "mend b")])

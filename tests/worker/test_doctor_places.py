@@ -133,6 +133,9 @@ def test_a_repository_root_that_is_missing_or_full_or_read_only_is_found(
 ) -> None:
     write_roots(host, tmp_path / "gone")
     assert_only(look(host), f"repository root {tmp_path / 'gone'}", FAILED, "repo_roots")
+    unseen = Path("/" + "x" * 300)  # as little to be looked at as one in a closed folder
+    write_roots(host, unseen)
+    assert_only(look(host), f"repository root {unseen}", FAILED, "repo_roots")
     with small_volume(tmp_path / "disk", megabytes=1) as disk:
         name = f"repository root {disk}"
         write_roots(host, disk)

@@ -55,7 +55,7 @@ def volume_of(path: Path) -> Path:
 
 def _root(root: Path, machine: Machine) -> Finding:
     name = f"repository root {root}"
-    if not root.is_dir():
+    if not os.path.isdir(root):  # false, too, for what a closed folder hides
         remedy = "make the folder, or take it out of repo_roots in policy.toml"
         return fails(name, "is not there", remedy)
     if not os.access(root, os.W_OK | os.X_OK):
@@ -67,7 +67,7 @@ def _volume(name: str, folder: Path, floor_bytes: int) -> Finding:
     free = free_bytes(str(folder))
     if free is None:
         return fails(name, f"the disk of {folder} does not answer", "check that disk")
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     what = f"{free // _MIB} MiB free on the volume {volume_of(there)}"
     if free < floor_bytes:
         what = f"{what}, below the floor of {floor_bytes // _MIB} MiB: no job starts"

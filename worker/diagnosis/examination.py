@@ -8,7 +8,7 @@ from typing import Final
 from contracts.errors import FleetError
 from worker.diagnosis.broker import check_broker
 from worker.diagnosis.disks import check_roots, check_state_folder
-from worker.diagnosis.finding import Check, Finding, Machine, of_error
+from worker.diagnosis.finding import Check, Finding, Machine, fails, of_error
 from worker.diagnosis.installed import check_installation, check_permissions
 from worker.diagnosis.journal import check_journal
 from worker.diagnosis.keys import check_grants, check_policy
@@ -41,4 +41,7 @@ def examine(machine: Machine, checks: Iterable[tuple[str, Check]] = CHECKS) -> t
             found.extend(check(machine))
         except FleetError as error:
             found.append(of_error(name, error))
+        except OSError as error:
+            what = f"cannot be looked at: {error.strerror or type(error).__name__}"
+            found.append(fails(name, what, "give this user the rights to look there"))
     return tuple(found)
