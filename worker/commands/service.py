@@ -55,7 +55,7 @@ def command() -> None:
 @json_option
 @boundary
 def install(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
-    """Write the unit and start it; again after a change of settings. Never over a foreign file."""
+    """Write the unit and start it; again when it is outdated. Never over a foreign file."""
     check_lanes(load_host_settings())
     supervisor, keeper, notes = _keeper(of_machine=of_machine)
     steps = keeper.install(dry_run=dry_run)
