@@ -30,6 +30,7 @@ from tests.support.patient import (
 from tests.support.volumes import fill, small_volume
 from worker.diagnosis.disks import volume_of
 from worker.diagnosis.finding import FindingState
+from worker.journal.host_lease import LEASE_KIND
 from worker.journal.processes import RecordedProcess
 from worker.journal.schema import JobState
 
@@ -267,6 +268,15 @@ def test_processes_that_outlived_their_job_are_found(host: Host) -> None:
         process.kill()
         process.wait()
     assert look(host)["processes"].state is OK
+
+
+def test_a_listener_that_cannot_be_seen_from_here_is_not_called_running(host: Host) -> None:
+    with journal_of(host) as journal, journal._file.writing() as database:
+        database.execute(
+            "INSERT INTO leases (kind, key, owner, until) VALUES (?, ?, ?, ?)",
+            (LEASE_KIND, host.name, "another/machine/boot/space:7:1.00", time.time() + 30),
+        )
+    assert_only(look(host), "listener", WARNING, "process 7 on another", "cannot be seen")
 
 
 def test_a_repository_that_was_set_aside_is_found(host: Host) -> None:

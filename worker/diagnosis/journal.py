@@ -16,7 +16,7 @@ from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
 from worker.diagnosis.remains import look_at_remains
 from worker.journal.host_lease import LEASE_KIND
 from worker.journal.journal import Journal
-from worker.journal.owners import is_alive, pid_of
+from worker.journal.owners import is_alive, machine_of, pid_of
 from worker.journal.schema import MIGRATIONS
 
 _BUSY_S: Final = 10.0
@@ -78,7 +78,11 @@ def _lease(database: sqlite3.Connection, machine: Machine) -> Finding:
     if row is None:
         return holds("listener", "none runs now")
     who = f"process {pid_of(row[0])}"
-    if is_alive(row[0]) is False:
+    is_running = is_alive(row[0])
+    if is_running is None:
+        what = f"{who} on {machine_of(row[0])} has the lease, and cannot be seen from here"
+        return warns("listener", what, "look there; a listener here waits until its time is out")
+    if not is_running:
         what = f"{who} ended without closing: by a crash, or a kill"
         return warns("listener", what, "start it again: it takes over at once")
     return holds("listener", f"runs as {who}")
