@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from typing import Final
 
 _INDEX_MAX_BYTES: Final = 256 * 1024 * 1024  # 300,000 entries with long names take 60 MB
+# Version 4 writes of a name what it adds to the one before: some bytes make names without end.
+_NAMES_MAX_BYTES: Final = _INDEX_MAX_BYTES
 _STAT_BYTES: Final = 40  # times, device, number, mode, owner, size
 _ASSUME_UNCHANGED: Final = 0x8000
 _EXTENDED: Final = 0x4000
@@ -55,7 +57,7 @@ def _entries(data: bytes, id_bytes: int) -> Iterator[tuple[bytes, bool]]:
     signature, version, count = struct.unpack_from(">4sII", data)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise ValueError
-    place, path = 12, b""
+    place, path, names_bytes = 12, b"", 0
     for _ in range(count):
         start = place
         place += _STAT_BYTES + id_bytes
@@ -72,6 +74,9 @@ def _entries(data: bytes, id_bytes: int) -> Iterator[tuple[bytes, bool]]:
             path = b""
         end = data.index(b"\0", place)
         path += data[place:end]
+        names_bytes += len(path)
+        if names_bytes > _NAMES_MAX_BYTES:
+            raise ValueError
         place = end + 1
         if version < 4:  # an entry's length is a multiple of 8, with 1 to 8 NUL at its end
             place = start + (end - start + 8) // 8 * 8

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runagent.evidence import index_flags
 from runagent.evidence.index_flags import read_hidden
 from tests.support.repositories import git, make_repository
 
@@ -44,6 +45,17 @@ def test_an_index_with_longer_ids_is_read(tmp_path: Path) -> None:
     git(tmp_path / "repo", "update-index", "--assume-unchanged", "file")
     index = str(tmp_path / "repo" / ".git" / "index")
     assert read_hidden(index, id_bytes=32) == {b"file"}
+
+
+def test_names_that_grow_without_end_are_read_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_flags, "_NAMES_MAX_BYTES", 10_000)
+    flagged = b"\0" * 60 + b"\x80\0"
+    entries = [flagged + b"\0" + b"n" * 1_000 + b"\0", *([flagged + b"\0x\0"] * 1_000)]
+    (tmp_path / "index").write_bytes(b"DIRC\0\0\0\4\0\0\3\xe9" + b"".join(entries))
+    found = read_hidden(str(tmp_path / "index"), id_bytes=20)
+    assert 0 < sum(map(len, found)) <= 10_000
 
 
 def test_no_index_a_pipe_or_a_link_hides_nothing(tmp_path: Path, repo: Path) -> None:
