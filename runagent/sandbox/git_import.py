@@ -7,6 +7,7 @@ that passes is put there. What the agent wrote is read as objects and refs, neve
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import stat
 from dataclasses import replace
 from typing import Final
 
-from contracts.errors import CouldNotCheck, FleetError, Unavailable
+from contracts.errors import CouldNotCheck, FleetError
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.git.branches import read_branches
@@ -129,6 +130,8 @@ class GitImport:
             if os.path.exists(target):
                 continue
             half = f"{os.path.join(folder, 'tmp_')}{os.path.basename(pack)}{ending}"
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(half)  # of a run that was killed here: it cannot be written any more
             shutil.copyfile(pack + ending, half)
             with open(half, "rb+") as file:
                 os.fsync(file.fileno())
@@ -199,7 +202,7 @@ def take_home(git: GitImport, deadline_s: float) -> tuple[Risk, ...]:
     risks = []
     try:
         git.take(deadline_s)
-    except (FleetError, Unavailable) as error:
+    except FleetError as error:
         risks.append(not_taken(git.source, error.message))
     moved = git.moved_branches()
     if moved:

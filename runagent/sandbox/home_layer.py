@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runagent.agents.state import AgentState, empty_form
-from runagent.sandbox.mounts import Mount, is_inside, read_only, writable
+from runagent.sandbox.mounts import Mount, is_inside, read_only, read_only_if_there, writable
 
 # Folders in which tools make folders of their own: the layer goes one level deeper there.
 _LAYERED: Final = frozenset(
@@ -139,7 +139,7 @@ def doors_below(home: str) -> list[str]:
         doors += [
             entry.path
             for entry in _entries(os.path.join(home, folder))
-            if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+            if stat.S_ISSOCK(_mode_of(entry))
         ]
     return list(dict.fromkeys((*doors, *_bound_below(home))))
 
@@ -174,14 +174,23 @@ def _lay(home: str, layer: str, below: str, mounts: list[Mount]) -> None:
     os.makedirs(os.path.join(layer, below), mode=0o700, exist_ok=True)
     for entry in _entries(os.path.join(home, below)):
         name = os.path.join(below, entry.name)
-        mode = entry.stat(follow_symlinks=False).st_mode
+        mode = _mode_of(entry)
         if stat.S_ISLNK(mode):
-            with contextlib.suppress(FileExistsError):
+            with contextlib.suppress(FileExistsError, FileNotFoundError):
                 os.symlink(os.readlink(entry.path), os.path.join(layer, name))
         elif stat.S_ISDIR(mode) and name in _LAYERED:
             _lay(home, layer, name, mounts)
         elif (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) and name != ".claude.json":
-            mounts.append(read_only(entry.path))
+            # Owners and their programs remove files while jobs run.
+            mounts.append(read_only_if_there(entry.path))
+
+
+def _mode_of(entry: os.DirEntry[str]) -> int:
+    """Return the mode of what stands there, 0 when it went since the folder was read."""
+    try:
+        return entry.stat(follow_symlinks=False).st_mode
+    except OSError:
+        return 0
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

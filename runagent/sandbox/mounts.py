@@ -28,6 +28,7 @@ class Kind(Enum):
     """What a mount shows, by bubblewrap's option."""
 
     READ_ONLY = "--ro-bind"
+    READ_ONLY_IF_THERE = "--ro-bind-try"
     WRITABLE = "--bind"
     EMPTY = "--tmpfs"  # an empty folder, sealed once everything in it is mounted
 
@@ -44,6 +45,11 @@ class Mount:
 def read_only(path: str, at: str = "") -> Mount:
     """Show `path` of the host, at the same place unless `at` says another, for reading."""
     return Mount(Kind.READ_ONLY, at or path, path)
+
+
+def read_only_if_there(path: str) -> Mount:
+    """Show `path` of the host for reading, and nothing if it goes before the box is built."""
+    return Mount(Kind.READ_ONLY_IF_THERE, path, path)
 
 
 def writable(path: str, at: str = "") -> Mount:
@@ -87,12 +93,15 @@ def is_inside(path: str, roots: Iterable[str]) -> bool:
 
 
 def arguments(mounts: Iterable[Mount]) -> list[str]:
-    """Return bubblewrap's arguments for `mounts` on a read-only view of this machine."""
+    """Return bubblewrap's arguments for `mounts` on a read-only view of this machine. What was to
+    be hidden and is gone by now (sockets come and go) is left out: no place can be made for it."""
     words = [Kind.READ_ONLY.value, "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for path in filter(os.path.exists, _KNOBS):
         words += [Kind.READ_ONLY.value, path, path]
     emptied: list[str] = []
     for mount in mounts:
+        if _hides(mount) and not os.path.lexists(mount.target):
+            continue
         if mount.kind is Kind.EMPTY:
             words += ["--perms", "0700", mount.kind.value, mount.target]
             emptied.append(mount.target)
@@ -101,3 +110,7 @@ def arguments(mounts: Iterable[Mount]) -> list[str]:
     for target in emptied:
         words += ["--remount-ro", target]
     return words
+
+
+def _hides(mount: Mount) -> bool:
+    return mount.kind is Kind.EMPTY or mount.source == os.devnull

@@ -85,8 +85,10 @@ def test_a_path_that_only_begins_alike_is_not_inside() -> None:
 
 
 def test_what_is_hidden_is_sealed_after_everything_is_mounted(tmp_path: Path) -> None:
-    words = arguments([*ground(str(tmp_path), {}), Mount(Kind.EMPTY, "/secret")])
-    assert words.index("--remount-ro") > words.index("/secret")
+    secret = str(tmp_path / "secret")
+    os.mkdir(secret)
+    words = arguments([*ground(str(tmp_path), {}), Mount(Kind.EMPTY, secret)])
+    assert words.index("--remount-ro") > words.index(secret)
     assert words[:3] == ["--ro-bind", "/", "/"]
 
 
