@@ -78,7 +78,8 @@ def end_all(leaf: str) -> None:
 
 
 def members(leaf: str) -> set[int]:
-    """Return the processes in `leaf` and below it."""
+    """Return the processes in `leaf` and below it. The kernel tells those of another pid namespace
+    as 0, which to kill(2) means our own group."""
     found: set[int] = set()
     for place in _below(leaf):
         try:
@@ -86,7 +87,7 @@ def members(leaf: str) -> set[int]:
                 found.update(int(pid) for pid in file.read().split())
         except (OSError, ValueError):
             continue
-    return found
+    return found - {0}
 
 
 def remove(leaf: str) -> None:

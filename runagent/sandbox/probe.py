@@ -25,6 +25,7 @@ from runagent.sandbox.canary import CANARY, read_report
 
 _TIMEOUT_S: Final = 30.0  # takes 50 ms; a machine under heavy load takes longer
 _LISTEN_S: Final = 0.05  # between two looks at the heartbeat of what should be dead
+_DESCRIPTORS: Final = "/proc/self/fd"  # proc(5); macOS has none
 
 _TRIED: Final[Mapping[Capability, tuple[str, str]]] = {
     Capability.WRITES: ("writes", "a file outside of the worktree was written"),
@@ -130,7 +131,9 @@ def _listening(path: str) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX) as door:
         parent = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         try:
-            door.bind(f"/proc/self/fd/{parent}/{os.path.basename(path)}")
+            short = f"{_DESCRIPTORS}/{parent}"  # a socket's path may have 107 bytes
+            folder = short if os.path.isdir(_DESCRIPTORS) else os.path.dirname(path)
+            door.bind(os.path.join(folder, os.path.basename(path)))
         finally:
             os.close(parent)
         door.listen()

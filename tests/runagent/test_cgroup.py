@@ -153,6 +153,11 @@ def test_where_no_hierarchy_is_to_be_seen_nothing_is_done(monkeypatch: pytest.Mo
     assert members("") == set()
 
 
+def test_a_process_that_has_no_number_here_is_no_member(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.procs").write_text("0\n12\n")
+    assert members(str(tmp_path)) == {12}  # a signal to 0 would be one to our own group
+
+
 def test_a_part_of_a_hierarchy_is_mounted_as_containers_have_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

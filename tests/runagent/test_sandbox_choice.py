@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from contracts.errors import PolicyRefused, Unavailable
 from contracts.sandbox import Capability, SandboxMode
+from runagent import _landlock
 from runagent.process import EndState, ProcessSpec, system_runner
 from runagent.sandbox import canary
 from runagent.sandbox.choice import SandboxSettings, choose_sandbox, try_mode
@@ -32,6 +34,21 @@ def test_a_probe_without_walls_says_that_the_canary_got_out(tmp_path: Path) -> N
     assert "wrote outside" in probed.fault
     assert probed.enforces == frozenset()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_probe_listens_where_no_descriptor_has_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runagent.sandbox.probe._DESCRIPTORS", str(tmp_path / "absent"))
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        probed = probe(SandboxMode.NONE, identity, system_runner(), short)
+    assert "wrote outside" in probed.fault
+
+
+def test_another_system_is_not_asked_for_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr("ctypes.CDLL", None)  # fails if it is called
+    assert _landlock.abi() == 0
 
 
 def test_a_canary_that_says_nothing_proves_nothing(tmp_path: Path) -> None:
