@@ -115,10 +115,12 @@ class RunEnvelope:
             delivery.settle()
             return Ending.SETTLED
         try:
-            earlier = earlier or self._claim(job)
+            started = None if earlier else self._claim(job)
         except EnvelopeRefused as error:
             ports.lanes.release(claims.jti)
             return self._bury(delivery, error.code)
+        if started is not None:  # a copy of it that came in time, meanwhile
+            return self._again(started, delivery)
         if earlier is not None:
             ports.journal.adopt(earlier)
         ports.say("expired", job=claims.jti, sender=claims.iss)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from contracts import naming
 from contracts.clock import SystemClock
+from contracts.ids import new_job_id
 from tests.support.broker import Broker
 from tests.support.fleet import wait_until
 from tests.support.hosts import LANE, Host, listening_host
+from worker.broker.delivery import Ending
+from worker.entry import RunEnvelope
 from worker.journal.journal import Journal
+from worker.journal.records import NewJob
 
 LANE_AUD = naming.lane_audience(LANE)
 
@@ -67,3 +74,38 @@ def test_a_job_that_ended_elsewhere_gets_no_second_end(host: Host) -> None:
     journal = Journal(host.journal_file, SystemClock())
     assert journal.find(job_id) is None
     journal.close()
+
+
+def test_a_job_whose_copy_began_in_time_meanwhile_is_not_ended_as_expired(tmp_path: Path) -> None:
+    with contextlib.closing(Journal(tmp_path / "journal.sqlite3", SystemClock())) as journal:
+        job = NewJob(jti=new_job_id(), iss="SENDER")
+        ended: list[object] = []
+
+        def claim(new: NewJob) -> object:
+            assert Journal.claim(journal, new) is None, "the copy, in another thread"
+            return Journal.claim(journal, new)
+
+        ports: Any = SimpleNamespace(
+            journal=SimpleNamespace(find=journal.find, claim=lambda _new: claim(job)),
+            lanes=SimpleNamespace(claim=lambda *_args, **_named: None),
+            outbox=SimpleNamespace(
+                is_stored=lambda _job: False,
+                publish=lambda _record: None,
+                conclude=lambda *told: ended.append(told),
+            ),
+            settings=SimpleNamespace(host="HOST", repo_paths={}),
+            say=lambda *_what, **_details: None,
+        )
+        claims = SimpleNamespace(
+            **{name: getattr(job, name) for name in ("jti", "iss", "kind", "lane", "aud", "exp")},
+            iat=1,
+            payload={},
+        )
+        expired: Any = SimpleNamespace(claims=claims, is_for_a_lane=True, sha256="", kid="")
+        settled: list[bool] = []
+        delivery: Any = SimpleNamespace(settle=lambda: settled.append(True))
+        assert RunEnvelope(ports)._expire(expired, delivery) is Ending.SETTLED
+        assert (ended, settled) == ([], [True])
+        record = journal.find(job.jti)
+        assert record is not None
+        assert record.state.value == "claimed"
