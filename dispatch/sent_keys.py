@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AskedOnce:
-    """A key of a sender, and what was asked for under it (the text of `idempotency.Asked`)."""
+    """A key of a sender, and what was asked for under it (see `idempotency.asked_text`)."""
 
     sender: str
     key: str

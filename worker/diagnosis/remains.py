@@ -49,7 +49,7 @@ def _jobs(journal: Journal) -> Iterator[Finding]:
 
 def _leftovers(journal: Journal, machine: Machine) -> Iterator[Finding]:
     """Look for prompts that stayed behind in the folders of jobs that have ended."""
-    runs = machine.host.state_dir / "runs"
+    runs = machine.host.runs_dir
     staged = [
         path
         for path in sorted(runs.glob(f"*/{_PROMPT}"))
@@ -67,7 +67,7 @@ def _leftovers(journal: Journal, machine: Machine) -> Iterator[Finding]:
 
 def _commits(journal: Journal, machine: Machine) -> Finding:
     """Look for commits in boxes that did not come home when their job ended."""
-    runs = machine.host.state_dir / "runs"
+    runs = machine.host.runs_dir
     kept = [str(run / "box") for run in sorted(runs.glob("*")) if keeps_commits(str(run))]
     ended = [path for path in kept if _has_ended(journal.find(Path(path).parent.name))]
     if ended:

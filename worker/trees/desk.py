@@ -116,6 +116,6 @@ def open_desk(
 ) -> TreeDesk:
     """Return the desk over an open journal; `step` as in TreeRemover."""
     survey = TreeSurvey(journal, state_dir=settings.state_dir, runner=runner)
-    remover = TreeRemover(journal.trees, runs_dir=settings.state_dir / "runs", step=step)
+    remover = TreeRemover(journal.trees, runs_dir=settings.runs_dir, step=step)
     collector = TreeCollector(journal.trees, survey, remover, settings.worktrees, clock)
     return TreeDesk(journal=journal, survey=survey, remover=remover, collector=collector)
