@@ -16,9 +16,10 @@ from runagent.process import EndState, ProcessSpec, system_runner
 from runagent.sandbox import canary
 from runagent.sandbox.choice import SandboxSettings, choose_sandbox, try_mode
 from runagent.sandbox.none import NoSandbox
-from runagent.sandbox.probe import Ground, Probed, probe
+from runagent.sandbox.probe import Ground, Probed, _our_process, probe
 from runagent.sandbox.protocol import refuse_weaker, report_of
 from tests.support.boxes import private_in, settings_in
+from tests.support.tools import require_tool
 from tests.support.unprivileged import open_folder, run_unprivileged
 
 # --- the probe -------------------------------------------------------------------------------
@@ -49,6 +50,20 @@ def test_another_system_is_not_asked_for_landlock(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.platform", "darwin")
     monkeypatch.setattr("ctypes.CDLL", None)  # fails if it is called
     assert _landlock.abi() == 0
+
+
+@pytest.mark.linux
+def test_a_process_of_the_box_with_our_number_is_not_taken_for_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_tool("bwrap")
+    began = _our_process()[1]
+    assert began.isdigit()
+    monkeypatch.setattr("runagent.sandbox.probe._our_process", lambda: ("1", began))
+    settings = settings_in(tmp_path, "bwrap")
+    probed = try_mode(SandboxMode.BUBBLEWRAP, settings, system_runner(), dict(os.environ))
+    assert probed.works, probed.fault
+    assert probed.why[Capability.PROCESSES] == ""
 
 
 def test_a_canary_that_says_nothing_proves_nothing(tmp_path: Path) -> None:
