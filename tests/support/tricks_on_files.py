@@ -115,7 +115,7 @@ TRICKS_ON_FILES: tuple[Trick, ...] = (
         does="gives a file the set-user-id bit, which git does not store",
         script="chmod u+s a.txt",
         changed=_A,
-        codes=frozenset({"git_disagrees"}),
+        codes=frozenset({"git_disagrees", "special_file"}),
         hides=True,
     ),
     Trick(
