@@ -3,11 +3,13 @@ what is left out is told."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -114,20 +116,32 @@ def test_a_walk_that_takes_too_long_ends_and_says_so(tmp_path: Path) -> None:
     assert "longer than 0 s" in manifest.problems[0].message
 
 
+@contextlib.contextmanager
+def deep_folders(root: Path, depth: int) -> Iterator[None]:
+    """Make a path that no system call takes whole, and take it away again: whoever clears old
+    temporary folders by recursion would fail at it."""
+    places = [os.open(root, os.O_RDONLY)]
+    for _ in range(depth):
+        os.mkdir("d" * 50, dir_fd=places[-1])
+        places.append(os.open("d" * 50, os.O_RDONLY, dir_fd=places[-1]))
+    try:
+        yield
+    finally:
+        os.close(places.pop())
+        for place in reversed(places):
+            os.rmdir("d" * 50, dir_fd=place)
+            os.close(place)
+
+
 def test_folders_deeper_than_the_bound_are_told_and_leave_no_open_file(tmp_path: Path) -> None:
-    place = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(300):  # a path that no system call takes whole
-        os.mkdir("d" * 50, dir_fd=place)
-        inner = os.open("d" * 50, os.O_RDONLY, dir_fd=place)
-        os.close(place)
-        place = inner
-    os.close(place)
-    before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
-    manifest = look(tmp_path)
-    assert not manifest.is_whole
-    assert "deeper than 200" in manifest.problems[0].message
-    if sys.platform == "linux":
-        assert len(os.listdir("/proc/self/fd")) == before
+    with deep_folders(tmp_path, 300):
+        before = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+        manifest = look(tmp_path)
+        assert not manifest.is_whole
+        assert "deeper than 200" in manifest.problems[0].message
+        if sys.platform == "linux":
+            assert len(os.listdir("/proc/self/fd")) == before
+    assert not list(tmp_path.iterdir())
 
 
 CLOSED = """
