@@ -37,6 +37,9 @@ def remove_child(parent: str, name: str) -> None:
         shutil.rmtree(name, onerror=_keep_going, dir_fd=descriptor)
         if os.path.lexists(os.path.join(parent, name)):
             shutil.rmtree(name, dir_fd=descriptor)
+    except RecursionError as error:
+        told = "folders stand too deep in it; rm -r takes them"
+        raise OSError(errno.ENAMETOOLONG, told, os.path.join(parent, name)) from error
     finally:
         os.close(descriptor)
 
