@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker import Broker, running_broker
 from tests.support.fleet import wait_until
+from tests.support.host_acts import asleep
 from tests.support.hosts import Host, listening_host
 from tests.support.sender_desk import SenderDesk
 
@@ -29,20 +27,6 @@ def host(broker: Broker, tmp_path: Path) -> Iterator[Host]:
         yield listening
 
 
-@contextmanager
-def stopped(host: Host) -> Iterator[None]:
-    """Stop every process of the host as a suspended machine does, and let them go on afterwards."""
-    assert host.process is not None
-    pids = [host.process.pid, *(process.pid for process in host.family())]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-
-
 def host_row(desk: SenderDesk) -> dict[str, object]:
     (row,) = desk.read_json("hosts")["hosts"]
     return dict(row)
@@ -56,7 +40,7 @@ def test_who_waits_is_told_of_silence_once_and_gets_the_result_when_the_host_is_
     wait_until(lambda: host.starts == 1, "the agent has started")
     process = desk.start("wait", job_id, "--json")
     try:
-        with stopped(host):
+        with asleep(host):
             wait_until(lambda: host_row(desk)["state"] == "host_lost", "hosts shows it", 60)
             wait_until(lambda: desk.row(job_id)["state"] == "host_lost", "jobs shows it", 60)
             text = desk.succeed("jobs") + desk.succeed("hosts")

@@ -4,7 +4,6 @@ before the job has its end, or they are kept and named."""
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import psutil
 import pytest
 
 from tests.support.broker import Broker
-from tests.support.fleet import PROGRAM, git, make_repository, place_program, wait_until
+from tests.support.fleet import git, make_repository, place_program, wait_until
+from tests.support.host_acts import local_run
 from tests.support.hosts import Host, are_gone, make_host, make_sender
 from tests.support.tools import require_tool
 
@@ -165,16 +165,3 @@ def test_a_killed_local_run_s_commits_are_brought_home_by_the_next_one(host: Hos
     assert local_run(host).wait(120) == 0
     assert log_of(host, folder.name)[0] == "boxed work"
     assert not (folder / "box").exists()
-
-
-def local_run(host: Host) -> subprocess.Popen[bytes]:
-    words = ("run-agent", "--agent", "codex", "--ticket", "T-1", "--repo", str(host.repo))
-    return subprocess.Popen(
-        [PROGRAM, *words, "--task", "stay"],
-        env=host.environment,
-        cwd=host.home,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from tests.support.fleet import wait_until
+from tests.support.host_acts import asleep
 from tests.support.hosts import Host
 
 
 def job_row(host: Host, job_id: str) -> dict[str, object]:
     return next(row for row in host.read_json("jobs")["jobs"] if row["jobId"] == job_id)
-
-
-@contextmanager
-def asleep(host: Host) -> Iterator[None]:
-    """Stop every process of the host, the agents too, and wake them all afterwards."""
-    assert host.process is not None
-    pids = [host.process.pid, *(process.pid for process in host.family())]
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import psutil
 import pytest
 
 from tests.support.broker import Broker, running_broker
-from tests.support.fleet import PROGRAM, place_program, wait_until
+from tests.support.fleet import place_program, wait_until
+from tests.support.host_acts import local_run
 from tests.support.hosts import Host, listening_host
 
 # Deaf to TERM, with one descendant that left its session and one without any environment.
@@ -198,19 +198,6 @@ def test_a_run_frozen_at_a_step_of_the_journal_is_ended_at_the_restart(
 
 def history(host: Host, job_id: str) -> list[str]:
     return host.journal_history(job_id)
-
-
-def local_run(host: Host) -> subprocess.Popen[bytes]:
-    words = ("run-agent", "--agent", "codex", "--ticket", "T-1", "--repo", str(host.repo))
-    return subprocess.Popen(
-        [PROGRAM, *words, "--task", "stay"],
-        env=host.environment,
-        cwd=host.home,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 def test_a_killed_local_run_is_ended_by_the_next_one_where_no_listener_runs(host: Host) -> None:

@@ -12,6 +12,7 @@ import pytest
 from contracts.errors import CouldNotCheck, RepositoryRefused, Unavailable
 from runagent.git.repository import admit_repository, choose_base
 from tests.support.repositories import attempt_git, git, make_repository
+from tests.support.tools import require_root
 from tests.support.unprivileged import NOBODY, PROJECT, give_away
 
 
@@ -91,8 +92,7 @@ def test_refs_that_cannot_be_read_are_not_taken_for_no_commits(tmp_path: Path) -
 
 def test_a_repository_of_another_user_is_refused_with_the_way_to_trust_it(tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "repo")
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a repository away")
+    require_root()
     give_away(repo, NOBODY)
     assert b"dubious" in attempt_git(repo, "status").stderr, "plain git refuses it as well"
     refused = refusal(repo)
@@ -102,8 +102,7 @@ def test_a_repository_of_another_user_is_refused_with_the_way_to_trust_it(tmp_pa
 
 def test_a_trusted_repository_of_another_user_is_admitted(tmp_path: Path) -> None:
     repo = make_repository(tmp_path / "repo")
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a repository away")
+    require_root()
     give_away(repo, NOBODY)
     git(tmp_path, "config", "--global", "safe.directory", str(repo))
     assert admit_repository(str(repo)).main == str(repo)

@@ -48,3 +48,12 @@ def require_cgroup() -> None:
     remove(trial)
     if not trial:
         pytest.skip("this platform lets us make no version 2 cgroup")
+
+
+def require_root() -> None:
+    """Go on as root alone; anybody else skips at a desk and fails in CI."""
+    if os.geteuid() == 0:
+        return
+    if is_ci():
+        pytest.fail("only root can do this, and this run must not skip", pytrace=False)
+    pytest.skip("only root can do this")
