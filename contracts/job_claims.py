@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationErro
 
 from contracts import limits
 from contracts.errors import EnvelopeRefused, InvalidRequest
-from contracts.ids import is_job_id, is_name
+from contracts.ids import is_audience, is_job_id, is_name
+from contracts.lifetime import check_lifetime
 from contracts.strict_json import parse_strict_object
 
 
@@ -38,14 +39,12 @@ def read_job_claims(verified: bytes) -> JobClaims:
         claims = JobClaims.model_validate(data)
     except (InvalidRequest, ValidationError) as error:
         raise EnvelopeRefused("the claims are not a job's", code="malformed") from error
-    kind, _, name = claims.aud.partition(":")
     well_formed = (
         is_job_id(claims.jti)
         and is_name(claims.iss)
         and is_name(claims.lane)
         and is_name(claims.kind)
-        and kind in ("host", "lane")
-        and is_name(name)
+        and is_audience(claims.aud)
     )
     if not well_formed:
         raise EnvelopeRefused("a claim is not well-formed", code="malformed")
@@ -63,9 +62,4 @@ def check_job_claims(claims: JobClaims, *, audiences: frozenset[str], now: float
         raise EnvelopeRefused("addressed elsewhere", code="audience")
     if claims.aud.startswith("lane:") and claims.aud != f"lane:{claims.lane}":
         raise EnvelopeRefused("audience and lane differ", code="lane")
-    if claims.iat > now + limits.SKEW_S:
-        raise EnvelopeRefused("issued in the future", code="not_yet_valid")
-    if not 0 < claims.exp - claims.iat <= limits.JOB_TTL_MAX_S:
-        raise EnvelopeRefused("lives longer than a job may", code="lifetime")
-    if claims.exp + limits.SKEW_S <= now:
-        raise EnvelopeRefused("expired", code="expired")
+    check_lifetime(claims.iat, claims.exp, longest_s=limits.JOB_TTL_MAX_S, now=now)

@@ -55,6 +55,13 @@ JOB_TTL_DEFAULT_S: Final = 24 * 3_600
 JOB_TTL_MAX_S: Final = 7 * 24 * 3_600
 RESULT_TTL_S: Final = 7 * 24 * 3_600  # results are kept 7 days
 
+# A cancel holds as long as its job may come from somewhere; a question is asked anew each time.
+CANCEL_TTL_MAX_S: Final = JOB_TTL_MAX_S
+ASK_TTL_MAX_S: Final = 300
+WHY_MAX_CHARS: Final = 300  # one sentence
+# Names, times, a sentence and one digest: some hundred bytes, and as many again for each signature.
+CONTROL_MAX_BYTES: Final = 16 * 1024
+
 # A heartbeat every 3 s with a life of 10 s shows a silent host within 15 s.
 HEARTBEAT_EVERY_S: Final = 3
 HEARTBEAT_TTL_S: Final = 10

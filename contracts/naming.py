@@ -71,6 +71,22 @@ def receipt_key(job_id: str) -> str:
     return f"{PREFIX}:receipt:{job_id}"
 
 
+def cancel_key(job_id: str) -> str:
+    """Return the key of the sender's signed order to end a job."""
+    return f"{PREFIX}:cancel:{job_id}"
+
+
+def control_channel(host: str) -> str:
+    """Return the channel that says "look at what is ordered and asked" to a host, with a job's id
+    or nothing; a forged ring costs one look."""
+    return f"{PREFIX}:control:{host}"
+
+
+def asks_list(host: str) -> str:
+    """Return the bounded list of signed questions to a host."""
+    return f"{PREFIX}:asks:{host}"
+
+
 def done_channel(job_id: str) -> str:
     """Return the channel on which a stored result is announced; waking is all it can do."""
     return f"{PREFIX}:done:{job_id}"

@@ -19,6 +19,7 @@ class ReceiptCode(StrEnum):
 
     ABANDONED = "abandoned"  # given up: what the host did, if anything, is not known here
     EXPIRED = "expired"  # no host took it before its time ran out
+    CANCELLED = "cancelled"  # taken back before any host had it
 
 
 class ReceiptClaims(BaseModel):

@@ -83,6 +83,7 @@ class RiskCode(StrEnum):
     # The job ended for its sender without a run's own result.
     ABANDONED = "abandoned"
     EXPIRED = "expired"
+    CANCELLED = "cancelled"
     # Nothing was started: the request, the host's policy, the repository.
     INVALID_REQUEST = "invalid_request"
     POLICY_REFUSED = "policy_refused"

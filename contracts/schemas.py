@@ -16,6 +16,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from contracts.ask import AskClaims
+from contracts.cancel import CancelClaims
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.job_claims import JobClaims
 from contracts.receipt import ReceiptClaims
@@ -30,6 +32,8 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "job_claims": JobClaims,
     "result_claims": ResultClaims,
     "receipt_claims": ReceiptClaims,
+    "cancel_claims": CancelClaims,
+    "ask_claims": AskClaims,
 }
 
 

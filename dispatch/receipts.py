@@ -23,6 +23,7 @@ from dispatch.times import rfc3339
 _SENTENCES: Final = {
     ReceiptCode.ABANDONED: "the sender gave the job up at {at}; what a host did with it is not "
     "known here, and a result that still comes is kept and shown",
+    ReceiptCode.CANCELLED: "the sender took the job back at {at}, before any host had it",
     ReceiptCode.EXPIRED: "no host took the job before its time ran out; the sender ended it at "
     "{at}",
 }

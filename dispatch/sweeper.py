@@ -42,6 +42,7 @@ class Did(StrEnum):
     QUEUED = "queued"
     EXPIRED = "expired"
     ABANDONED = "abandoned"
+    CANCELLED = "cancelled"
     CLAIM_UNKNOWN = "claim_unknown"
 
 

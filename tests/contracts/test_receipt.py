@@ -28,8 +28,8 @@ def test_a_receipt_reads_back_as_written_and_keeps_what_it_does_not_know() -> No
     assert again == claims
 
 
-def test_there_are_two_reasons_for_a_receipt() -> None:
-    assert [code.value for code in ReceiptCode] == ["abandoned", "expired"]
+def test_there_are_three_reasons_for_a_receipt() -> None:
+    assert [code.value for code in ReceiptCode] == ["abandoned", "expired", "cancelled"]
 
 
 @pytest.mark.parametrize(
