@@ -87,6 +87,11 @@ def asks_list(host: str) -> str:
     return f"{PREFIX}:asks:{host}"
 
 
+def delivery_key(job_id: str) -> str:
+    """Return the key of a host's newest signed word about a message that came again."""
+    return f"{PREFIX}:delivery:{job_id}"
+
+
 def done_channel(job_id: str) -> str:
     """Return the channel on which a stored result is announced; waking is all it can do."""
     return f"{PREFIX}:done:{job_id}"

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from contracts.ask import AskClaims
 from contracts.cancel import CancelClaims
+from contracts.delivery import DeliveryClaims
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.job_claims import JobClaims
 from contracts.receipt import ReceiptClaims
@@ -34,6 +35,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "receipt_claims": ReceiptClaims,
     "cancel_claims": CancelClaims,
     "ask_claims": AskClaims,
+    "delivery_claims": DeliveryClaims,
 }
 
 
