@@ -31,6 +31,7 @@ class RiskCode(StrEnum):
     REPORT_NOT_FOLLOWED = "report_not_followed"
     TIMED_OUT = "timed_out"
     GOVERNOR_MISSING = "governor_missing"
+    GOVERNOR_NOT_SETTLED = "governor_not_settled"
     TAILS_NOT_KEPT = "tails_not_kept"
     # What the tree and git looked like afterwards.
     TAMPERED = "tampered"

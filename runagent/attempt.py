@@ -20,8 +20,9 @@ from contracts.run_agent import Risk
 from runagent.agents import Agent, AgentPreset, Place
 from runagent.agents.classify import classify
 from runagent.agents.reading import Reading
+from runagent.bookings import Bookings
 from runagent.cancellation import run_stoppable
-from runagent.governor import Admission, OpenGovernor
+from runagent.governor import Admission, GovernorAnswer
 from runagent.launch import StagedPrompt
 from runagent.ports import HostPorts, RunWatcher
 from runagent.process import EndState, ProcessOutcome, ProcessSpec
@@ -40,7 +41,8 @@ _STOPPED: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What every attempt of a job has in common. `program` is the agent's CLI, absolute."""
+    """What every attempt of a job has in common. `program` is the agent's CLI, absolute;
+    `bookings` its starts at the governor, None: as the ports have it."""
 
     job_id: str
     agent: Agent
@@ -49,17 +51,20 @@ class Launch:
     worktree: str
     environment: Mapping[str, str]
     limit_s: float
+    bookings: Bookings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """How an attempt ended. `launched` is false when nothing was started."""
+    """How an attempt ended. `launched` is false when nothing was started, `denied` the governor's
+    answer where that is why."""
 
     run: AgentRun
     launched: bool
     reading: Reading
     outcome: ProcessOutcome | None = None
     risks: tuple[Risk, ...] = ()
+    denied: GovernorAnswer | None = None
 
 
 def find_program(agent: Agent, preset: AgentPreset, environment: Mapping[str, str]) -> str:
@@ -96,10 +101,10 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
     Raises LaunchRefused when the prompt cannot be read back: then nothing was started.
     """
     reading = Reading(launch.agent, _shown_to(ports.watch), ports.redactor)
-    governor = ports.governor or OpenGovernor()
-    answer = governor.admit(launch.agent.name, launch.job_id, number)
+    bookings = launch.bookings or Bookings(ports.governor, launch.agent.name, launch.job_id)
+    answer = bookings.admit(number)
     if answer.admission is Admission.DENIED:
-        return _denied(answer.phrase or "the governor denied this start", number, reading)
+        return denied_start(launch.agent, answer, number)
     risks = []
     if answer.admission is Admission.MISSING:
         message = f"the governor did not answer, so this start was not booked ({answer.phrase})"
@@ -113,11 +118,11 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
     return _ended(launch, number, outcome, reading, risks)
 
 
-def _denied(phrase: str, number: int, reading: Reading) -> Attempted:
-    run = AgentRun(
-        end=AgentEnd.RATE_LIMITED, exit_code=None, attempts=number - 1, why=one_line(phrase, 500)
-    )
-    return Attempted(run=run, launched=False, reading=reading)
+def denied_start(agent: Agent, answer: GovernorAnswer, number: int) -> Attempted:
+    """Return the attempt `number` that the governor denied: nothing was started."""
+    phrase = one_line(answer.phrase or "the governor denied this start", 500)
+    run = AgentRun(end=AgentEnd.RATE_LIMITED, exit_code=None, attempts=number - 1, why=phrase)
+    return Attempted(run=run, launched=False, reading=Reading(agent), denied=answer)
 
 
 def _spec(launch: Launch, text: str, reading: Reading) -> ProcessSpec:

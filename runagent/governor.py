@@ -1,6 +1,6 @@
 """The spending seam: something outside may be asked before each start of an agent.
 
-Owns the protocol, the answer, and the governor that is a program named in the host's
+Owns the protocol, its values, and the governor that is a program named in the host's
 configuration. A denial ends the job as rate limited, with the governor's own words. A governor
 that is missing or does not answer must never stop the lane: the run goes on and says so.
 """
@@ -29,10 +29,34 @@ class Admission(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GovernorAnswer:
-    """The answer, and the words that came with it."""
+    """The answer, the words that came with it, and when asking again may help: in `retry_after_s`
+    seconds, which is at `resets_at` (Unix seconds); None where nobody knows."""
 
     admission: Admission
     phrase: str = ""
+    retry_after_s: int | None = None
+    resets_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What one admitted start came to. `started` is false when nothing was started after all;
+    None: the agent did not say."""
+
+    started: bool
+    tokens: int | None = None
+    dollars: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLimit:
+    """A limit that an agent reported, and when it ends: at `resets_at` (Unix seconds) or after
+    `retry_after_s` seconds from now."""
+
+    code: str
+    message: str = ""
+    retry_after_s: int | None = None
+    resets_at: int | None = None
 
 
 class Governor(Protocol):
@@ -43,6 +67,16 @@ class Governor(Protocol):
         the same one; never raises."""
         ...
 
+    def settle(self, agent: AgentName, job_id: str, attempt: int, spent: Spent, /) -> str:
+        """Book what an admitted start came to. Returns "" or why it was not booked; twice counts
+        once; never raises."""
+        ...
+
+    def close_until(self, agent: AgentName, job_id: str, limit: AgentLimit, /) -> str:
+        """Let no start of `agent` on this host's account happen before `limit` ends. Returns "" or
+        why that was not noted down; never raises."""
+        ...
+
 
 class OpenGovernor:
     """The governor of a host that has none: everything is allowed."""
@@ -51,10 +85,19 @@ class OpenGovernor:
         """See Governor.admit."""
         return GovernorAnswer(Admission.ALLOWED)
 
+    def settle(self, _agent: AgentName, _job_id: str, _attempt: int, _spent: Spent, /) -> str:
+        """See Governor.settle."""
+        return ""
 
-class CommandGovernor:
+    def close_until(self, _agent: AgentName, _job_id: str, _limit: AgentLimit, /) -> str:
+        """See Governor.close_until."""
+        return ""
+
+
+class CommandGovernor(OpenGovernor):
     """Asks a program, one argv per agent: exit 0 allows, any other exit denies, and the first
-    line that it prints is the phrase. An agent without an argv is not governed."""
+    line that it prints is the phrase. An agent without an argv is not governed. The program books
+    as it admits: nothing is settled with it."""
 
     def __init__(
         self,

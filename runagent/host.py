@@ -15,11 +15,13 @@ from typing import Final
 from contracts.errors import FleetError, Interrupted
 from contracts.run_agent import AgentName, Risk, RunAgentResult
 from runagent.agents import AGENTS
-from runagent.attempt import Launch, find_program
+from runagent.attempt import Launch, denied_start, find_program
+from runagent.bookings import Bookings
 from runagent.cancellation import REASON
 from runagent.disk_floor import refuse_below_floor
 from runagent.environment import agent_environment
 from runagent.findings import Findings
+from runagent.governor import Admission
 from runagent.launch import make_private_directory
 from runagent.ports import HostPorts, RunOrder
 from runagent.room_left import named_by_disk, risks_of_full_disks, volumes_of
@@ -76,25 +78,36 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
     preset = ports.presets.get(agent.name) or agent.default_preset()
     environment = _environment(ports, agent.environment)
     program = find_program(agent, preset, environment)
-    enter(ports, "worktree")
     refuse_below_floor(volumes_of(order, ports), ports.worktree.disk_floor_bytes)
-    make_private_directory(ports.runtime_dir)
-    worktree = _make_worktree(findings, ports)
-    launch = Launch(
-        job_id=order.job_id,
-        agent=agent,
-        preset=preset,
-        program=program,
-        worktree=worktree.path,
-        environment=environment,
-        limit_s=order.agent_limit_s,
-    )
+    with contextlib.closing(Bookings(ports.governor, agent.name, order.job_id)) as bookings:
+        answer = bookings.admit(1)  # before a worktree is made
+        if answer.admission is Admission.DENIED:
+            findings.take_attempt(denied_start(agent, answer, 1))
+            return
+        enter(ports, "worktree")
+        make_private_directory(ports.runtime_dir)
+        worktree = _make_worktree(findings, ports)
+        launch = Launch(
+            job_id=order.job_id,
+            agent=agent,
+            preset=preset,
+            program=program,
+            worktree=worktree.path,
+            environment=environment,
+            limit_s=order.agent_limit_s,
+            bookings=bookings,
+        )
+        _work(findings, launch, worktree, ports)
+
+
+def _work(findings: Findings, launch: Launch, worktree: Worktree, ports: HostPorts) -> None:
+    """Let the agent work in its box."""
     site = Site(
         worktree=worktree,
         runtime_dir=ports.runtime_dir,
-        agent=agent.name,
-        program=program,
-        environment=environment,
+        agent=launch.agent.name,
+        program=launch.program,
+        environment=launch.environment,
         host_environment=ports.environment,
         runner=ports.runner,
         deadline_s=ports.git_timeout_s,

@@ -25,6 +25,7 @@ from runagent.git.ignore_rules import owner_excludes
 from runagent.launch import StagedPrompt, stage_prompt
 from runagent.ports import HostPorts
 from runagent.sandbox.protocol import Box
+from runagent.settling import settle
 from runagent.trees.worktree import Worktree, stands_in_place
 from runagent.validation_run import never_started, plan_validation, run_plan
 from validation.checks import attempted_lines, plan_checks, validation_of
@@ -130,6 +131,8 @@ def _make_attempts(
         enter(ports, "agent" if number == 1 else "agent again")
         attempted = make_attempt(launch, prompt, number, ports)
         findings.take_attempt(attempted)
+        if launch.bookings is not None:
+            findings.notes += settle(launch.bookings, number, attempted)
         if not may_retry(attempted.run):
             break
         number += 1
