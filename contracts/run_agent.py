@@ -13,7 +13,9 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from contracts import limits
+from contracts.reason import Reason
 from contracts.sandbox import SandboxReport
+from contracts.usage import Usage
 
 KIND = "run_agent"
 CONTRACT_REVISION = 1  # counts additive changes of the request; a heartbeat names it
@@ -177,6 +179,18 @@ class RunAgentResult(BaseModel):
     )
     validation: Validation = Validation()
     sandbox: SandboxReport = SandboxReport()
+    reason: Reason | None = Field(
+        default=None, description="why the agent's run ended as it did; null after a clean one"
+    )
+    usage: Usage | None = Field(
+        default=None, description="of all attempts together; null when the CLI said nothing"
+    )
+    agentVersion: StrictStr = Field(
+        default="", description="of the agent's CLI, as the host found it"
+    )
+    unknown_events: StrictInt = Field(
+        default=0, description="lines of the agent's stream that this version could not read"
+    )
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the result's JSON, keys as on the wire, on one line unless `indent` is given."""

@@ -14,7 +14,9 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from contracts import limits
+from contracts.reason import Reason
 from contracts.run_agent import Rename, Risk, RunAgentResult, Validation, ValidationCommand
+from contracts.usage import Usage
 from validation.text import shortened, whole
 
 TRUNCATED: Final = "truncated"
@@ -35,6 +37,7 @@ _SHARES: Final = {
     "risks": 48 * 1024,
     "known_risks": 48 * 1024,
     "notes": 16 * 1024,
+    "usage.models": 4 * 1024,
 }
 _SUMMARY_MAX_BYTES: Final = 32 * 1024
 _TEXT_MAX_CHARS: Final = 1_000
@@ -46,6 +49,7 @@ _PATH_LISTS: Final = (
 )
 _SHORT_TEXTS: Final = (
     "agent", "jobId", "mode", "host", "baseRef", "baseCommit", "headCommit", "branch", "sessionId",
+    "agentVersion",
 )  # fmt: skip
 
 
@@ -66,6 +70,8 @@ def bounded(result: RunAgentResult) -> RunAgentResult:
         "tests_attempted": cutter.fit("tests_attempted", result.tests_attempted, _line),
         "validation": _validation(result.validation, cutter),
         "notes": cutter.fit("notes", result.notes, _risk),
+        "reason": None if result.reason is None else _reason(result.reason, cutter),
+        "usage": None if result.usage is None else _usage(result.usage, cutter),
         "changed_files_total": max(result.changed_files_total, len(result.changed_files)),
     }
     for name in _PATH_LISTS:
@@ -137,6 +143,19 @@ def _validation(validation: Validation, cutter: _Cutter) -> Validation:
     known = {name: getattr(validation, name) for name in Validation.model_fields}
     known["commands"] = cutter.fit("validation.commands", validation.commands, _command)
     return Validation(**{**cutter.unknown_fields(validation.model_extra), **known})
+
+
+def _reason(reason: Reason, cutter: _Cutter) -> Reason:
+    known = {name: getattr(reason, name) for name in Reason.model_fields}
+    for name in ("code", "message", "resetsAt"):
+        known[name] = None if known[name] is None else _line(known[name])
+    return Reason(**{**cutter.unknown_fields(reason.model_extra), **known})
+
+
+def _usage(usage: Usage, cutter: _Cutter) -> Usage:
+    known = {name: getattr(usage, name) for name in Usage.model_fields}
+    known["models"] = cutter.fit("usage.models", usage.models, _line)
+    return Usage(**{**cutter.unknown_fields(usage.model_extra), **known})
 
 
 def _command(command: ValidationCommand) -> ValidationCommand:

@@ -164,7 +164,7 @@ def redacted_result(result: RunAgentResult, redactor: Redactor) -> RunAgentResul
     def risk_told(risk: Risk) -> Risk:
         return risk.model_copy(update={"message": told(risk.message)})
 
-    validation = result.validation
+    validation, reason, usage = result.validation, result.reason, result.usage
     commands = tuple(
         command.model_copy(update={"command": redactor.redact(command.command)})
         for command in validation.commands
@@ -178,6 +178,9 @@ def redacted_result(result: RunAgentResult, redactor: Redactor) -> RunAgentResul
             "risks": tuple(map(risk_told, result.risks)),
             "notes": tuple(map(risk_told, result.notes)),
             "validation": validation.model_copy(update={"commands": commands}),
+            "reason": reason and reason.model_copy(update={"message": told(reason.message)}),
+            "usage": usage and usage.model_copy(update={"models": tuple(map(told, usage.models))}),
+            "agentVersion": told(result.agentVersion),
         }
     )
 
