@@ -1,0 +1,211 @@
+"""The parts of one listener, built once and in order: keys and broker, journal and lease, then what
+takes jobs, what runs them and what answers.
+
+Composes; owns no rule of any part and starts none of them. Whoever adds a part gives it a field
+here, and its place in `worker/listener.py` where it begins and ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from contracts import naming
+from contracts.clock import Clock
+from contracts.errors import KeysRefused
+from dispatch.broker_url import masked_url
+from dispatch.keyring import HostKeyring
+from dispatch.queue import FleetQueue
+from runagent.process import ProcessRunner
+from worker.announcer import Say
+from worker.broker.bells import Bells
+from worker.broker.board import Board
+from worker.broker.connection import connect_listener
+from worker.broker.hang_up import HangUp
+from worker.broker.heartbeat import Heartbeat, HostState
+from worker.broker.intake import Intake
+from worker.broker.lane_claims import LaneClaims
+from worker.broker.outbox import Outbox
+from worker.drain import Drain
+from worker.entry import RunEnvelope
+from worker.entry_ports import EntryPorts
+from worker.housekeeping import Housekeeping
+from worker.journal.host_lease import HostLease
+from worker.journal.journal import Journal
+from worker.probes import Probes
+from worker.reserve import Reserve
+from worker.runs.lost_runs import LostRuns
+from worker.runs.recovery import WHY_ENDED, Recovery
+from worker.runs.run_folders import RunFolders
+from worker.runs.runs import Runs
+from worker.sealed import SealedWorker
+from worker.settings import HostSettings, load_policy
+from worker.trees.desk import open_desk
+from worker.trees.periodic import PeriodicCollection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a listener is built from. `stop` is set by the first signal, `force` by the second, and
+    `give_way` is called when another listener has this host's lease."""
+
+    settings: HostSettings
+    environment: Mapping[str, str]
+    runner: ProcessRunner
+    clock: Clock
+    say: Say
+    stop: threading.Event
+    force: threading.Event
+    give_way: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts as the listener starts and ends them."""
+
+    hang_up: HangUp
+    queue: FleetQueue
+    reserve: Reserve
+    journal: Journal
+    lease: HostLease
+    outbox: Outbox
+    recovery: Recovery
+    housekeeping: Housekeeping
+    bells: Bells
+    intake: Intake
+    drain: Drain
+    probes: Probes
+    heartbeat: Heartbeat
+    collection: PeriodicCollection
+
+
+def build_parts(given: Given) -> Parts:
+    """Build everything; nothing runs and nothing is taken yet, but this host's lease is ours.
+
+    Raises Refused (no policy, or another listener of this host), KeysRefused (no grant),
+    Unavailable or CouldNotCheck (journal).
+    """
+    settings, runner, clock, say = given.settings, given.runner, given.clock, given.say
+    policy = load_policy(settings)
+    keyring = HostKeyring.load(settings.keys_dir, settings.host, clock)
+    _check_keys(settings, keyring, say)
+    connection = connect_listener(settings.redis_url)
+    queue = FleetQueue(connection, settings.redis_url, clock)
+    reserve = Reserve(settings.state_dir)
+    journal = reserve.lend(
+        lambda: Journal(settings.journal_file, clock, witness=settings.witness_file)
+    )
+    lease = HostLease(journal, settings.host, reserve, clock, say)
+    _take_lease(lease, journal)
+    instance = journal.instance()
+    board = Board(connection, settings.host, clock)
+    crash = settings.crash
+    outbox = Outbox(journal, queue, board, keyring, clock, say, crash, reserve=reserve)
+    # A plan has two commands at most; the worktree is made once and looked at three times.
+    other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
+    lost = LostRuns(journal, settings.runtime_dir, runner, settings.worktree_timeout_s)
+    recovery = Recovery(
+        journal,
+        lost,
+        partial(outbox.conclude, why=WHY_ENDED),
+        host=settings.host,
+        reserve=reserve,
+        say=say,
+    )
+    folders = RunFolders(settings.runs_dir, journal, clock)
+    runs = Runs(runner, given.environment, journal, other_limits_s=other_limits_s)
+    entry = RunEnvelope(
+        EntryPorts(
+            settings=settings,
+            policy=policy,
+            keyring=keyring,
+            journal=journal,
+            lanes=LaneClaims(connection, settings.host, clock, instance=instance),
+            board=board,
+            outbox=outbox,
+            runs=runs,
+            reserve=reserve,
+            lost_runs=lost,
+            clock=clock,
+            say=say,
+            crash=crash,
+        )
+    )
+    queues = [
+        name
+        for lane in settings.lanes
+        for name in (naming.host_queue(lane, settings.host), naming.lane_queue(lane))
+    ]
+    bells = Bells(connection, queues)
+    intake = Intake(
+        [SealedWorker(queue_name, settings.host, connection) for queue_name in queues],
+        entry,
+        slots=settings.concurrency,
+        bells=bells,
+        board=board,
+        clock=clock,
+        say=say,
+        broker=masked_url(settings.redis_url),
+    )
+    drain = Drain(
+        intake,
+        runs,
+        outbox,
+        hurry=given.force,
+        limit_s=settings.drain_timeout_s,
+        clock=clock,
+        say=say,
+    )
+    probes = Probes(runner, settings.presets, given.environment, folder=settings.state_dir)
+    state = HostState(
+        host=settings.host,
+        lanes=settings.lanes,
+        slots=settings.concurrency,
+        free=intake.free,
+        jobs=intake.job_ids,
+        agents=probes.found,
+        instance=instance,
+        draining=given.stop.is_set,
+    )
+    desk = open_desk(settings, journal, runner=runner, clock=clock)
+    return Parts(
+        hang_up=HangUp(connection, clock),
+        queue=queue,
+        reserve=reserve,
+        journal=journal,
+        lease=lease,
+        outbox=outbox,
+        recovery=recovery,
+        housekeeping=Housekeeping(journal, folders, clock, say),
+        bells=bells,
+        intake=intake,
+        drain=drain,
+        probes=probes,
+        heartbeat=Heartbeat(
+            connection, state, clock, say, renew=partial(lease.renew, given.give_way)
+        ),
+        collection=PeriodicCollection(desk.collector, clock, say),
+    )
+
+
+def _take_lease(lease: HostLease, journal: Journal) -> None:
+    try:
+        lease.take()
+    except BaseException:
+        journal.close()
+        raise
+
+
+def _check_keys(settings: HostSettings, keyring: HostKeyring, say: Say) -> None:
+    held = keyring.audiences()
+    without = [lane for lane in settings.lanes if naming.lane_audience(lane) not in held]
+    if len(without) == len(settings.lanes):
+        raise KeysRefused(
+            f"no accepted grant covers lane {', '.join(without)}",
+            code="missing",
+            remedy="fleet-dispatch keys grant HOST --lanes …, then keys accept FILE here",
+        )
+    for lane in without:
+        say("lane_without_key", lane=lane)
