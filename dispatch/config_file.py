@@ -43,9 +43,10 @@ class _Section(BaseModel):
 
 
 class FleetSection(_Section):
-    """`[fleet]`: where the broker is."""
+    """`[fleet]`: where the broker is, and the file of its password when no URL holds it."""
 
     redis_url: StrictStr = DEFAULT_REDIS_URL
+    password_file: StrictStr = ""
 
 
 class SenderSection(_Section):

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from contracts.errors import InvalidRequest, Problem
 from contracts.ids import checked_name
+from dispatch.broker_password import check_flag_holds_no_password, url_with_password_of
 from dispatch.broker_url import checked_broker_url
 from dispatch.config_file import ConfigFile, read_config_file
 
@@ -118,6 +119,11 @@ def load_settings(
     for key, value in (flags or {}).items():
         if value is not None:
             _put(values, sources, key, value, "flag")
+    if sources.get("fleet.redis_url") == "flag":
+        check_flag_holds_no_password(values["fleet"]["redis_url"], "--redis-url")
+    if values["fleet"]["password_file"]:
+        fleet = values["fleet"]
+        fleet["redis_url"] = url_with_password_of(fleet["redis_url"], fleet["password_file"])
     _fill_names(values, environment)
     settings = _build(values, places, sources)
     _check(settings)

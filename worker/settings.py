@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from contracts.run_agent import AgentName
+from dispatch.broker_url import url_secrets
 from dispatch.config_worktrees import WorktreesSection
 from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
@@ -145,9 +145,8 @@ def load_policy(settings: HostSettings) -> HostPolicy:
 
 def host_redactor(settings: HostSettings, environment: Mapping[str, str]) -> Redactor:
     """Return what blanks this host's secrets: values of `environment`, the broker's password."""
-    password = urlsplit(settings.redis_url).password or ""
     values = secret_values(environment, settings.secret_names)
-    return Redactor((*values, password, unquote(password)))
+    return Redactor((*values, *url_secrets(settings.redis_url)))
 
 
 def process_environment() -> dict[str, str]:

@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from contracts import naming
+from dispatch.queue.clients import open_async_client
 from dispatch.queue.link import CONNECT_TIMEOUT_S
 
 _LISTEN_S: Final = 5.0
@@ -67,8 +68,11 @@ class AsyncBells:
     async def _subscribe(self, channel: str) -> None:
         async with self._changed:
             if self._client is None:
-                self._client = Redis.from_url(
-                    self._url, socket_connect_timeout=CONNECT_TIMEOUT_S, socket_timeout=None
+                self._client = open_async_client(
+                    self._url,
+                    socket_connect_timeout=CONNECT_TIMEOUT_S,
+                    socket_timeout=None,
+                    client_name="fleet-dispatch",
                 )
                 self._pubsub = self._client.pubsub(ignore_subscribe_messages=True)
             with contextlib.suppress(RedisError, OSError):  # the reader subscribes again

@@ -56,6 +56,20 @@ return found
 """
 
 
+def run_reading(connection: Any, script: str, keys: Sequence[str], *arguments: object) -> Any:
+    """Run a script that only reads, with no more than the right to read `keys`.
+
+    A server before 7.0 knows scripts of one kind only. Raises redis's errors.
+    """
+    words = (script, len(keys), *keys, *map(str, arguments))
+    try:
+        return connection.eval_ro(*words)
+    except ResponseError as error:
+        if "unknown command" not in str(error).lower():
+            raise
+    return connection.eval(*words)
+
+
 def is_wrong_type(error: Exception) -> bool:
     """Say whether the broker refused because the key holds another type."""
     return isinstance(error, ResponseError) and "WRONGTYPE" in str(error)
@@ -109,7 +123,7 @@ def overwriting(connection: Any, key: str, write: Callable[[], object]) -> None:
 
 def _eval(connection: Any, script: str, key: str, *arguments: object) -> list[bytes | None]:
     try:
-        found: list[bytes | None] = connection.eval(script, 1, key, *map(str, arguments))
+        found: list[bytes | None] = run_reading(connection, script, [key], *arguments)
     except ResponseError as error:
         if not is_wrong_type(error):
             raise

@@ -18,6 +18,7 @@ from redis.retry import Retry
 from contracts.clock import Clock, SystemClock
 from contracts.errors import CouldNotCheck, FleetError, Unavailable
 from dispatch.broker_url import checked_broker_url, masked_url
+from dispatch.queue.clients import open_client
 
 CONNECT_TIMEOUT_S: Final = 3.0
 ANSWER_TIMEOUT_S: Final = 10.0  # a 22 MB envelope passes in well under a second on loopback
@@ -38,7 +39,7 @@ def connect(url: str) -> redis.Redis:
     Raises InvalidRequest when the URL is none.
     """
     checked_broker_url(url, "redis_url")
-    return redis.Redis.from_url(
+    return open_client(
         url,
         socket_connect_timeout=CONNECT_TIMEOUT_S,
         socket_timeout=ANSWER_TIMEOUT_S,

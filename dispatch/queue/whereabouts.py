@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from contracts import naming
 from contracts.ids import checked_job_id
-from dispatch.queue.bounded_reads import is_wrong_type
+from dispatch.queue.bounded_reads import is_wrong_type, run_reading
 from dispatch.queue.link import BrokerLink, translated
 
 _LOOK: Final = """
@@ -81,7 +81,7 @@ class JobFinder(BrokerLink):
         keys += [naming.job_key(job_id), naming.rq_list(queue_name)]
         keys += [naming.taken_list(queue_name, host) for host in hosts[:_HOSTS_MAX]]
         with translated(self.url):
-            found = cast("list[bytes]", self.connection.eval(_LOOK, len(keys), *keys, job_id))
+            found = cast("list[bytes]", run_reading(self.connection, _LOOK, keys, job_id))
         place, state, holder = (item.decode("utf-8", "replace") for item in found)
         host = holder.partition("/")[0]  # a claim names the host and its journal
         if place == Place.NOWHERE and state in _TAKEN_STATES:

@@ -135,8 +135,8 @@ def test_no_broker_names_the_url_without_its_password_and_the_remedy(
 ) -> None:
     desk.broker.stop()
     url = desk.broker.url.replace("redis://", "redis://:hunter2@")
-    words = ("--lane", "A", "--redis-url", url, "--json")
-    said = say("enqueue", "--payload-file", job_file, *words, environ=desk.environ)
+    environ = {**desk.environ, "FLEET_DISPATCH_REDIS_URL": url}
+    said = say("enqueue", "--payload-file", job_file, "--lane", "A", "--json", environ=environ)
     assert said.code == 2
     assert json.loads(said.out)["error"]["kind"] == "unavailable"
     assert f"redis://:***@127.0.0.1:{desk.broker.port}/0" in said.err

@@ -302,9 +302,17 @@ def test_config_show_names_each_source_and_masks_passwords(say: Say, alice: dict
     assert rows["worktree.timeout_s"]["source"] == "default"
     assert rows["agents.codex.flags"]["value"] == ["-x"]
     assert rows["repo_paths"]["value"] == {"C:\\src": "/src"}
-    flag = say("config", "show", "--redis-url", "redis://:hunter3@h/0")
+    flag = say("config", "show", "--redis-url", "redis://h/0")
     assert "flag" in flag.out
     assert "hunter" not in said.out + flag.out
+
+
+@pytest.mark.parametrize("url", ["redis://:hunter3@h/0", "redis://h/0?password=hunter3"])
+def test_a_password_on_the_command_line_is_refused_and_not_repeated(say: Say, url: str) -> None:
+    said = say("config", "show", "--redis-url", url, "--json")
+    assert said.code == 2
+    assert "password_file" in said.err + said.out
+    assert "hunter3" not in said.err + said.out
 
 
 def test_a_wrong_configuration_is_exit_2_with_one_document(say: Say, alice: dict[str, str]) -> None:

@@ -72,6 +72,26 @@ class Broker:
         return f"redis://{secret}127.0.0.1:{self.port}/0"
 
     @property
+    def program(self) -> str:
+        """Return the path of the server's binary."""
+        return str(get_binary_path())
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return what stands behind the configuration on the server's command line."""
+        return ()
+
+    @property
+    def desk_url(self) -> str:
+        """Return the URL of whoever may do anything there: the tests themselves."""
+        return self.url
+
+    @property
+    def port_lines(self) -> tuple[str, ...]:
+        """Return the lines of the configuration that say where it listens."""
+        return (f"port {self.port}",)
+
+    @property
     def pid(self) -> int:
         """Return the server's process id."""
         assert self._process is not None, "the broker is not running"
@@ -81,11 +101,11 @@ class Broker:
         """Start the server on its port and wait until it answers."""
         assert self._process is None, "the broker is running already"
         config = self.folder / "valkey.conf"
-        config.write_text("\n".join([*self._lines, f"port {self.port}", ""]))
+        config.write_text("\n".join([*self._lines, *self.port_lines, ""]))
         log = (self.folder / "valkey.log").open("ab")
         with log:
             self._process = subprocess.Popen(
-                [str(get_binary_path()), str(config)],
+                [self.program, str(config), *self.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -118,7 +138,7 @@ class Broker:
     @contextmanager
     def client(self) -> Iterator[redis.Redis]:
         """Yield a plain client of this server (bytes, no retries), closed afterwards."""
-        connection = redis.Redis.from_url(self.url, socket_timeout=10)
+        connection = redis.Redis.from_url(self.desk_url, socket_timeout=10)
         try:
             yield connection
         finally:

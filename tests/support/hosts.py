@@ -109,6 +109,7 @@ class Host:
     options: tuple[str, ...] = ()
     extra: dict[str, str] = field(default_factory=dict)
     log_name: str = "listener.log"
+    config: str = ""  # more of config.toml
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -330,7 +331,9 @@ def make_host(
     )
     policy = f'[senders."*"]\nrepo_roots = ["{folder}"]\nvalidate = "any"\n'
     write_private_file(host.fleet_home / "policy.toml", policy.encode(), replace=True)
-    write_private_file(host.fleet_home / "config.toml", NO_BOX.encode(), replace=True)
+    write_private_file(
+        host.fleet_home / "config.toml", (NO_BOX + host.config).encode(), replace=True
+    )
     place_program(host.home / "bin", "codex", AGENT)
     return host
 

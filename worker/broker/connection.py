@@ -12,6 +12,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from dispatch.queue.clients import open_client
+
 _CONNECT_S: Final = 3.0
 _ANSWER_S: Final = 10.0  # a job of 22 MB passes in well under a second on loopback
 _HEALTH_CHECK_S: Final = 15
@@ -19,7 +21,7 @@ _HEALTH_CHECK_S: Final = 15
 
 def connect_listener(url: str) -> redis.Redis:
     """Return a client of the broker at `url`, checked before; it connects when first used."""
-    return redis.Redis.from_url(
+    return open_client(
         url,
         socket_connect_timeout=_CONNECT_S,
         socket_timeout=_ANSWER_S,

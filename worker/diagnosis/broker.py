@@ -12,7 +12,13 @@ from urllib.parse import urlsplit
 from redis.exceptions import RedisError
 
 from contracts import limits
-from dispatch.broker_url import is_loopback, masked_url
+from dispatch.broker_url import (
+    TLS_SCHEMES,
+    broker_addresses,
+    has_password,
+    is_loopback,
+    masked_url,
+)
 from dispatch.queue import FleetQueue
 from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
 
@@ -82,14 +88,13 @@ def _memory_of(connection: Any) -> Finding:
 
 def _reach(url: str) -> Finding:
     """Judge what stands between the network and the queue."""
-    parts = urlsplit(url)
     name = "broker access"
-    if parts.scheme == "unix" or is_loopback(parts.hostname or ""):
+    if all(is_loopback(host) for host, _ in broker_addresses(url)):
         return holds(name, "reached over loopback")
-    if not parts.password:
+    if not has_password(url):
         what = "reached over the network without a password: whoever reaches it can write there"
         return fails(name, what, "set requirepass, and put the password into redis_url")
-    if parts.scheme != "rediss":
+    if urlsplit(url).scheme not in TLS_SCHEMES:
         what = "reached over the network without TLS: tasks and results can be read on the way"
         return warns(name, what, "use rediss://, or a private network")
     return holds(name, "reached over TLS with a password")

@@ -1,0 +1,174 @@
+"""ops/redis/users.acl, in force at a real redis-server: each role does all of its work with it, and
+nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from contracts import naming
+from contracts.ids import new_job_id
+from tests.support.hosts import Host, listening_host
+from tests.support.redis_server import (
+    ROLES,
+    ROLES_FILE,
+    RedisServer,
+    password_of,
+    refuses,
+    running_redis,
+)
+from tests.support.sender_desk import SenderDesk
+from tests.support.witness import Witness, looking_on
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with running_redis(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def witness(server: RedisServer) -> Iterator[Witness]:
+    with looking_on(server.port, "desk", password_of("desk")) as looking:
+        yield looking
+
+
+@pytest.fixture(scope="module")
+def host(
+    server: RedisServer, witness: Witness, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Host]:
+    """A listener that comes with its own role; its sender comes with the sender's."""
+    extra = {"FLEET_DISPATCH_REDIS_URL": server.url_of("listener")}
+    with listening_host(tmp_path_factory.mktemp("fleet"), server, extra=extra) as running:
+        yield running
+
+
+def denied(server: RedisServer) -> list[str]:
+    """Return what the server refused to our programs for want of a right."""
+    with server.client() as client:
+        return [f"{entry['username']}: {entry['object']}" for entry in client.acl_log()]
+
+
+def test_the_whole_product_runs_with_these_roles(host: Host, server: RedisServer) -> None:
+    with server.client() as client:
+        client.acl_log_reset()
+    desk = SenderDesk.of(host, server.url_of("sender"))
+    first = desk.enqueue(host)["jobId"]
+    lane = desk.enqueue(host, for_lane=True)["jobId"]
+    waited = desk.run("wait", first, lane, "--timeout", "100", "--json", seconds=150)
+    assert waited.returncode == 0, waited.stderr + waited.stdout + host.log
+    assert json.loads(desk.succeed("result", first))["status"] == "completed"
+    assert desk.row(first)["state"] == "completed"
+    assert [row["host"] for row in desk.read_json("hosts")["hosts"]] == [host.name]
+    desk.succeed("sweep", "--json")
+    watching = SenderDesk.of(host, server.url_of("observer"))
+    assert [row["host"] for row in watching.read_json("hosts")["hosts"]] == [host.name]
+    watching.succeed("jobs", "--json")
+    with server.client() as client:  # a look at what nobody should have written there
+        client.rpush(naming.rq_list(host.queue_name), "no id")
+    host.wait_for_dead_letter("bad_id")
+    assert denied(server) == []
+
+
+# What a role may be refused, each with what it would do.
+def _forbidden(host: str, job: str) -> dict[str, list[tuple[str, ...]]]:
+    result, claim, taken = naming.result_key(job), naming.claim_key(job), f"fd:taken:x:{host}"
+    everybody: list[tuple[str, ...]] = [
+        ("FLUSHALL",),
+        ("FLUSHDB",),
+        ("CONFIG", "GET", "*"),
+        ("CONFIG", "SET", "dir", "/tmp"),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("MONITOR",),
+        ("DEBUG", "SLEEP", "0"),
+        ("SHUTDOWN",),
+        ("REPLICAOF", "127.0.0.1", "1"),
+        ("MODULE", "LIST"),
+        ("ACL", "LIST"),
+        ("CLIENT", "LIST"),
+        ("CLIENT", "KILL", "TYPE", "normal"),
+        ("SCRIPT", "FLUSH"),
+        ("FUNCTION", "LIST"),
+        ("RENAME", "fd:jobs", "fd:x"),
+        ("COPY", "fd:jobs", "fd:x"),
+        ("MIGRATE", "127.0.0.1", "1", "fd:jobs", "0", "10"),
+        ("RESTORE", "fd:jobs", "0", "x"),
+        ("SAVE",),
+        ("GET", "anybody:else"),
+        ("SET", "anybody:else", "x"),
+        ("GETRANGE", "anybody:else", "0", "1"),
+        ("PUBLISH", f"rq:pubsub:{host}", "{}"),
+        ("SUBSCRIBE", "__keyspace@0__:*"),
+    ]
+    sender: list[tuple[str, ...]] = [
+        ("EVAL", "return redis.call('DEL', KEYS[1])", "1", result),
+        ("EVAL_RO", "return redis.call('GET', 'anybody:else')", "0"),
+        ("SET", result, "forged"),
+        ("DEL", claim),
+        ("SET", naming.host_key(host), "{}"),
+        ("SET", naming.farewell_key(host), "1"),
+        ("ZADD", naming.hosts_index(), "1", "nobody"),
+        ("LREM", taken, "0", job),
+        ("LMOVE", taken, naming.rq_list("fd.lane.L"), "LEFT", "LEFT"),
+    ]
+    listener: list[tuple[str, ...]] = [
+        ("GETRANGE", naming.receipt_key(job), "0", "-1"),
+        ("SET", naming.receipt_key(job), "forged"),
+        ("ZADD", naming.jobs_index(), "1", job),
+        ("ZREVRANGE", naming.jobs_index(), "0", "-1"),
+        ("SET", naming.data_mark(), "x"),
+        ("EVAL", "return redis.call('FLUSHALL')", "0"),
+        ("EVAL", "return redis.call('GET', 'anybody:else')", "0"),
+    ]
+    observer: list[tuple[str, ...]] = [
+        *sender,
+        ("SET", naming.job_key(job), "x"),
+        ("HSET", naming.job_key(job), "state", "done"),
+        ("HGET", f"rq:job:{job}", "data"),
+        ("RPUSH", naming.rq_list("fd.lane.L"), job),
+        ("PUBLISH", naming.bell_channel("fd.lane.L"), "1"),
+        ("SUBSCRIBE", naming.done_channel(job)),
+        ("UNLINK", naming.jobs_index()),
+        ("EXPIRE", naming.jobs_index(), "1"),
+    ]
+    return {
+        "sender": [*everybody, *sender, ("LRANGE", naming.dead_letters(), "0", "-1")],
+        "listener": everybody + listener,
+        "observer": [item for item in everybody + observer if item[0] != "LMOVE"],
+    }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_is_refused_what_it_does_not_need(role: str, server: RedisServer) -> None:
+    job = new_job_id()
+    with server.client() as desk:
+        desk.set(naming.claim_key(job), "HOSTA/x")
+    client = redis.Redis.from_url(server.url_of(role), socket_timeout=20)
+    allowed = [words for words in _forbidden("HOSTA", job)[role] if not refuses(client, *words)]
+    client.close()
+    assert allowed == []
+
+
+def test_nobody_comes_without_a_role(server: RedisServer) -> None:
+    for url in (f"redis://127.0.0.1:{server.port}/0", f"redis://:x@127.0.0.1:{server.port}/0"):
+        client = redis.Redis.from_url(url, socket_timeout=20)
+        with pytest.raises(redis.AuthenticationError):
+            client.ping()
+        client.close()
+
+
+def test_the_file_lets_nobody_in_before_a_password_was_given_and_allows_nothing_wholesale() -> None:
+    lines = ROLES_FILE.read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["default", *ROLES]
+    for line in lines:
+        words = line.split()
+        assert "nopass" not in words
+        assert not [word for word in words if word.startswith((">", "#", "+@", "allkeys", "~"))]
+        assert words[2:6] == [
+            "off" if words[1] == "default" else "on", "resetpass", "resetkeys", "resetchannels",
+        ]  # fmt: skip
+        assert "-@all" in words
