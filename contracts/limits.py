@@ -74,3 +74,12 @@ EVENT_INPUT_MAX_CHARS: Final = 2_000
 DELIVERY_NOTE_MAX_CHARS: Final = 500
 DELIVERY_MAX_BYTES: Final = 8_192
 DELIVERY_TTL_S: Final = RESULT_TTL_S
+
+# The governor. Subscriptions count over hours to a week, keys over a month at most; a limit that an
+# agent reports lasts a week at most, so that a false report ends with that.
+POOL_WINDOW_MIN_S: Final = 1
+POOL_WINDOW_MAX_S: Final = 31 * 24 * 3_600
+POOL_CLOSED_MAX_S: Final = 7 * 24 * 3_600
+POOL_LIMITS_MAX: Final = 16  # of one pool: three units over a few windows
+POOL_BOOKINGS_MAX: Final = 20_000  # a start every two minutes for a month; looked at in one script
+POOL_LEASE_DEFAULT_S: Final = 60  # renewed three times in it; what a killed run held is back then

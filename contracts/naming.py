@@ -127,6 +127,26 @@ def dead_letters() -> str:
     return f"{PREFIX}:dead"
 
 
+def governor_pools() -> str:
+    """Return the set of the governor's pools, each `agent/account`."""
+    return f"{PREFIX}:gov:pools"
+
+
+def governor_limits(pool: str) -> str:
+    """Return the hash `unit/window` -> `cap:estimate` of one pool."""
+    return f"{PREFIX}:gov:limits:{pool}"
+
+
+def governor_bookings(pool: str) -> str:
+    """Return the hash of the starts that one pool counts."""
+    return f"{PREFIX}:gov:book:{pool}"
+
+
+def governor_closed(pool: str) -> str:
+    """Return the hash that says until when a pool admits nothing, and why."""
+    return f"{PREFIX}:gov:closed:{pool}"
+
+
 def job_branch(job_id: str, ticket: str) -> str:
     """Return the branch of a job's worktree."""
     return f"wt/{job_id}/{ticket}"

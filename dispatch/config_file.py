@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from contracts.errors import InvalidRequest, Problem
+from dispatch.config_agents import AgentSection, GovernorSection
 from dispatch.config_worktrees import WorktreeSection, WorktreesSection
 from validation.checks import DETECTOR_NAMES
 
@@ -63,13 +64,6 @@ class HostSection(_Section):
     lanes: tuple[StrictStr, ...] = ()
     concurrency: Annotated[StrictInt, Field(ge=1, le=_CONCURRENCY_MAX)] = 1
     drain_timeout_s: Annotated[StrictInt, Field(ge=0, le=_DRAIN_MAX_S)] = _DRAIN_DEFAULT_S
-
-
-class AgentSection(_Section):
-    """`[agents.NAME]`: how an agent is started here. None: the agent's own default."""
-
-    command: tuple[StrictStr, ...] | None = None
-    flags: tuple[StrictStr, ...] | None = None
 
 
 class EnvironmentSection(_Section):
@@ -111,11 +105,21 @@ def _known_detector(name: str) -> str:
     return name
 
 
+Detector = Annotated[StrictStr, AfterValidator(_known_detector)]
+
+
 class ValidationSection(_Section):
-    """`[validation]`: the limit of one validation in seconds, and further detectors."""
+    """`[validation]`: the limit of one validation in seconds, and further detectors. `detectors`
+    is the earlier name of `detect`."""
 
     timeout_s: Annotated[StrictInt, Field(ge=1, le=_VALIDATION_MAX_S)] = 1_200
-    detectors: tuple[Annotated[StrictStr, AfterValidator(_known_detector)], ...] = ()
+    detect: tuple[Detector, ...] = ()
+    detectors: tuple[Detector, ...] = ()
+
+    @property
+    def named_detectors(self) -> tuple[str, ...]:
+        """Return the detectors that this host names, each once, in its order."""
+        return tuple(dict.fromkeys((*self.detect, *self.detectors)))
 
 
 class SandboxSection(_Section):
@@ -140,6 +144,7 @@ class ConfigFile(_Section):
     secrets: SecretsSection = SecretsSection()
     watch: WatchSection = WatchSection()
     validation: ValidationSection = ValidationSection()
+    governor: GovernorSection = GovernorSection()
     worktree: WorktreeSection = WorktreeSection()
     sandbox: SandboxSection = SandboxSection()
     worktrees: WorktreesSection = WorktreesSection()

@@ -19,13 +19,15 @@ from dispatch.broker_url import url_secrets
 from dispatch.config_worktrees import WorktreesSection
 from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
-from runagent.agents import AGENTS, AgentPreset
+from runagent.agents import AgentPreset
 from runagent.around.watched import WatchList
 from runagent.environment import is_never
 from runagent.trees.worktree_options import WorktreeOptions
 from validation.policy import HostPolicy, parse_policy
 from validation.redaction import Redactor, secret_values
+from worker.agent_presets import agent_presets
 from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at
+from worker.governor.settings import GovernorSettings, governor_settings
 from worker.watch_defaults import watch_list_of
 
 
@@ -40,6 +42,7 @@ class HostSettings:
     redis_url: str  # with its password: show it masked only
     repo_paths: Mapping[str, str]
     presets: Mapping[AgentName, AgentPreset]
+    governor: GovernorSettings
     allowed_variables: tuple[str, ...]  # more names that agents inherit
     secret_names: tuple[str, ...]  # more names whose values are blanked
     watch_list: WatchList
@@ -100,12 +103,13 @@ def host_settings(settings: Settings) -> HostSettings:
         drain_timeout_s=settings.host.drain_timeout_s,
         redis_url=settings.redis_url,
         repo_paths=settings.repo_paths,
-        presets=_presets(settings),
+        presets=agent_presets(settings),
+        governor=governor_settings(settings),
         allowed_variables=settings.environment.allow,
         secret_names=settings.secrets.names,
         watch_list=watch_list_of(settings),
         validation_timeout_s=settings.validation.timeout_s,
-        detectors=settings.validation.detectors,
+        detectors=settings.validation.named_detectors,
         worktree_timeout_s=settings.worktree.timeout_s,
         worktree=_worktree_options(settings),
         worktrees=settings.worktrees,
@@ -168,23 +172,3 @@ def _check_allowed(names: tuple[str, ...]) -> None:
     ]
     if problems:
         raise InvalidRequest(problems)
-
-
-def _presets(settings: Settings) -> dict[AgentName, AgentPreset]:
-    known = {name.value for name in AgentName}
-    unknown = sorted(set(settings.agents) - known)
-    if unknown:
-        remedy = f"one of {', '.join(sorted(known))}"
-        raise InvalidRequest(
-            [Problem(f"agents.{name}", "is not an agent we know", remedy) for name in unknown]
-        )
-    presets: dict[AgentName, AgentPreset] = {}
-    for name, agent in AGENTS.items():
-        preset, section = agent.default_preset(), settings.agents.get(name.value)
-        if section is not None:
-            preset = AgentPreset(
-                command=section.command or preset.command,
-                flags=preset.flags if section.flags is None else section.flags,
-            )
-        presets[name] = preset
-    return presets

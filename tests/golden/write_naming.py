@@ -20,6 +20,7 @@ SAMPLES = {
     "job_id": "0123456789abcdef0123",
     "ticket": "FLT-2",
     "repo": "/srv/repo",
+    "pool": "codex/default",
 }
 
 

@@ -8,6 +8,7 @@ import click
 
 from contracts.clock import SystemClock
 from dispatch.commands.boundary import boundary
+from dispatch.settings import REDIS_VARIABLE
 from runagent.process import system_runner
 from worker.announcer import Announcer
 from worker.host_sandbox import host_sandbox
@@ -61,7 +62,8 @@ def command(
     clock = SystemClock()
     listener = Listener(
         settings,
-        environment=process_environment(),
+        # its runs ask the pools of the very broker that it serves
+        environment={**process_environment(), REDIS_VARIABLE: settings.redis_url},
         runner=system_runner(),
         clock=clock,
         say=Announcer(clock, as_json=as_json),

@@ -30,6 +30,7 @@ from runagent.process import system_runner
 from runagent.sandbox.protocol import Sandbox
 from validation.admission import check_payload
 from validation.paths import Grammar
+from worker.governor.choice import host_governor
 from worker.host_sandbox import host_sandbox
 from worker.journal.journal import Journal
 from worker.journal.records import LOCAL_SENDER, NewJob
@@ -123,9 +124,10 @@ def _ports(
     def record(state: str, attempt: int, why: str) -> None:
         journal.record(order.job_id, JobState(state), attempt=attempt, why=why)
 
-    environment = process_environment()
+    environment, runner = process_environment(), system_runner(is_guardian=True)
     return HostPorts(
-        runner=RecordingRunner(system_runner(is_guardian=True), journal.processes, order.job_id),
+        runner=RecordingRunner(runner, journal.processes, order.job_id),
+        governor=host_governor(settings, runner, environment, SystemClock()),
         sandbox=sandbox,
         clock=SystemClock(),
         environment=environment,

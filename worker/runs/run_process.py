@@ -2,7 +2,8 @@
 
 Composes the host's ports from this machine's settings and calls the run. It is a child of the
 listener and is ended with it. A TERM makes it stop the run and hand in what there is. It holds no
-key and talks to no Redis, and writes to its job in the name of its listener.
+key, talks to the broker about the pools of its agent alone, and writes to its job in the name of
+its listener.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contracts.sandbox import Capability
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.process import system_runner
 from validation.admission import refused_result
+from worker.governor.choice import host_governor
 from worker.host_sandbox import host_sandbox
 from worker.journal.journal import Journal
 from worker.journal.schema import JobState
@@ -49,6 +51,7 @@ def host_ports(
         sandbox=host_sandbox(settings, runner, environment).sandbox,
         clock=SystemClock(),
         presets=settings.presets,
+        governor=host_governor(settings, runner, environment, SystemClock()),
         environment=environment,
         inherit=settings.allowed_variables,
         runtime_dir=str(settings.runtime_dir(job_id)),
