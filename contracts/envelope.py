@@ -19,10 +19,17 @@ from contracts.errors import EnvelopeRefused, InvalidRequest, Problem
 from contracts.strict_json import JsonValue, dump_strict, parse_strict_object
 
 VERSION: Final = 1
+# Signed by a sender, checked by hosts.
 JOB_TYPE: Final = "application/vnd.fleet-dispatch.job.v1+json"
-RESULT_TYPE: Final = "application/vnd.fleet-dispatch.result.v1+json"
-RECEIPT_TYPE: Final = "application/vnd.fleet-dispatch.receipt.v1+json"
 CANCEL_TYPE: Final = "application/vnd.fleet-dispatch.cancel.v1+json"
+ASK_TYPE: Final = "application/vnd.fleet-dispatch.ask.v1+json"
+# Signed by a host, checked by the sender.
+RESULT_TYPE: Final = "application/vnd.fleet-dispatch.result.v1+json"
+EVENT_TYPE: Final = "application/vnd.fleet-dispatch.event.v1+json"
+DELIVERY_TYPE: Final = "application/vnd.fleet-dispatch.delivery.v1+json"
+HELD_TYPE: Final = "application/vnd.fleet-dispatch.held.v1+json"
+# Signed and checked by the sender alone.
+RECEIPT_TYPE: Final = "application/vnd.fleet-dispatch.receipt.v1+json"
 
 _OUTER_KEYS: Final = frozenset({"v", "payloadType", "payload", "sigs"})
 _SIGNATURE_KEYS: Final = frozenset({"kid", "mac"})

@@ -1,4 +1,5 @@
-"""Deriving what a host is given: its own two keys, and one for each of its lanes. Pure."""
+"""Deriving what a host is given: what it checks with, for itself and its lanes, and what it signs
+with. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +9,9 @@ from typing import Final
 from contracts import limits
 from contracts.errors import InvalidRequest, Problem
 from contracts.ids import checked_name
+from dispatch.algorithms import HMAC_SHA256, checking_part
 from dispatch.key_records import Grant, GrantedKey, Master, encode_secret
-from dispatch.keys import derive_secret
+from dispatch.keys import BY_HOST, KeyId, derive_secret
 
 _DAY_S: Final = 86_400
 
@@ -36,12 +38,14 @@ def derive_grant(
         grantedAt=int(now),
         keys=(),
     )
-    keys = tuple(
-        GrantedKey(
-            kid=kid,
-            alg=master.alg,
-            secret=encode_secret(derive_secret(master.secret_bytes, key_id)),
-        )
-        for kid, key_id in grant.wanted_key_ids().items()
-    )
+    keys = tuple(_granted_key(master, key_id) for key_id in grant.wanted_key_ids().values())
     return grant.model_copy(update={"keys": keys})
+
+
+def _granted_key(master: Master, key_id: KeyId) -> GrantedKey:
+    """Return the half of a key that its host needs: with a public one it checks and cannot sign."""
+    secret = derive_secret(master.secret_bytes, key_id, master.alg)
+    if key_id.purpose in BY_HOST or master.alg == HMAC_SHA256:
+        return GrantedKey(kid=key_id.text, alg=master.alg, secret=encode_secret(secret))
+    public = encode_secret(checking_part(master.alg, secret))
+    return GrantedKey(kid=key_id.text, alg=master.alg, public=public)

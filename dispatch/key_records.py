@@ -19,7 +19,8 @@ from contracts.errors import InvalidRequest, KeysRefused
 from contracts.ids import is_name
 from contracts.naming import host_audience, lane_audience
 from contracts.strict_json import parse_strict_object
-from dispatch.keys import ALGORITHMS, JOB, RESULT, SECRET_BYTES, KeyId
+from dispatch.algorithms import ALGORITHMS, HMAC_SHA256
+from dispatch.keys import BY_HOST, BY_SENDER, JOB, RESULT, SECRET_BYTES, KeyId
 
 # What a host signs may come back this much later than its last job could have started: a job lives
 # 7 days at most and its result is kept for 7 more.
@@ -44,18 +45,20 @@ class _Record(BaseModel):
         return (self.iss,)
 
     def held_keys(self) -> tuple[tuple[str, str], ...]:
-        """Return algorithm and encoded secret of every key in the record."""
+        """Return algorithm and encoded bytes of every key in the record."""
         return ()
 
     def contradiction(self) -> str:
         """Return what is wrong between the fields, "" when nothing is."""
         if not all(is_name(name) for name in self.names()):
             return "holds something that is not a name"
-        for algorithm, secret in self.held_keys():
+        for algorithm, encoded in self.held_keys():
             if algorithm not in ALGORITHMS:
                 return "holds a key of an algorithm that this version does not know"
-            if len(_decoded(secret)) != SECRET_BYTES:
+            if len(_decoded(encoded)) != SECRET_BYTES:
                 return f"holds a key that is not {SECRET_BYTES} bytes"
+        if len({algorithm for algorithm, _ in self.held_keys()}) > 1:
+            return "holds keys of two algorithms"
         return ""
 
 
@@ -84,12 +87,13 @@ class Master(_Record):
 
 
 class Granted(_Record):
-    """The sender's note that a host holds keys for these lanes. No secret in it."""
+    """The sender's note that a host was given keys for these lanes. No secret in it."""
 
     record: Literal["granted"] = "granted"
     host: StrictStr
     lanes: tuple[StrictStr, ...]
     grantedAt: StrictInt
+    heldAt: StrictInt | None = None  # Unix seconds: when the host was seen to hold them
 
     def names(self) -> tuple[str, ...]:
         """See the base."""
@@ -97,18 +101,25 @@ class Granted(_Record):
 
 
 class GrantedKey(BaseModel):
-    """One derived key of a grant."""
+    """One derived key of a grant: a secret, or the public half where that is enough to check."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kid: StrictStr
     alg: StrictStr
-    secret: Annotated[StrictStr, Field(repr=False)]
+    secret: Annotated[StrictStr | None, Field(repr=False)] = None
+    public: StrictStr | None = None
 
     @property
-    def secret_bytes(self) -> bytes:
-        """Return the 32 bytes."""
-        return _decoded(self.secret)
+    def key_bytes(self) -> bytes:
+        """Return the 32 bytes, whichever they are."""
+        return _decoded(self.secret or self.public or "")
+
+    def is_a_half_for(self, purpose: str) -> bool:
+        """Say whether it is what a host may hold for `purpose`, and nothing more."""
+        only_checked = purpose in BY_SENDER and self.alg != HMAC_SHA256
+        wanted, other = (self.public, self.secret) if only_checked else (self.secret, self.public)
+        return wanted is not None and other is None
 
 
 class Grant(_Record):
@@ -126,20 +137,38 @@ class Grant(_Record):
 
     def held_keys(self) -> tuple[tuple[str, str], ...]:
         """See the base."""
-        return tuple((key.alg, key.secret) for key in self.keys)
+        return tuple((key.alg, key.secret or key.public or "") for key in self.keys)
 
     def contradiction(self) -> str:
         """See the base."""
-        if [key.kid for key in self.keys] != list(self.wanted_key_ids()):
+        kids, wanted = [key.kid for key in self.keys], self.wanted_key_ids()
+        if kids not in (list(wanted), self._first_key_ids()):
             return "holds other keys than its host and lanes say"
-        return super().contradiction()
+        wrong = super().contradiction()
+        if not wrong and not all(key.is_a_half_for(wanted[key.kid].purpose) for key in self.keys):
+            return "holds a half of a key that a host has no use for"
+        return wrong
 
     def wanted_key_ids(self) -> dict[str, KeyId]:
         """Return the ids that a grant to this host and these lanes holds: no more and no less."""
-        host = host_audience(self.host)
-        ids = [KeyId(self.iss, self.generation, purpose, host) for purpose in (JOB, RESULT)]
-        ids += [KeyId(self.iss, self.generation, JOB, lane_audience(lane)) for lane in self.lanes]
+        host, lanes = host_audience(self.host), [lane_audience(lane) for lane in self.lanes]
+        ids = [self._key_id(purpose, host) for purpose in (*BY_SENDER, *BY_HOST)]
+        ids += [self._key_id(purpose, lane) for lane in lanes for purpose in BY_SENDER]
         return {key_id.text: key_id for key_id in ids}
+
+    def missing_purposes(self) -> frozenset[str]:
+        """Return what it holds no key for: an early grant could check jobs and sign results."""
+        held, wanted = {key.kid for key in self.keys}, self.wanted_key_ids()
+        return frozenset(key_id.purpose for kid, key_id in wanted.items() if kid not in held)
+
+    def _first_key_ids(self) -> list[str]:
+        """Return the ids that a grant held when there were jobs and results alone."""
+        host, lanes = host_audience(self.host), [lane_audience(lane) for lane in self.lanes]
+        ids = [self._key_id(JOB, host), self._key_id(RESULT, host)]
+        return [key_id.text for key_id in (*ids, *(self._key_id(JOB, lane) for lane in lanes))]
+
+    def _key_id(self, purpose: str, aud: str) -> KeyId:
+        return KeyId(self.iss, self.generation, purpose, aud)
 
 
 def encode_secret(secret: bytes) -> str:
@@ -149,7 +178,8 @@ def encode_secret(secret: bytes) -> str:
 
 def dump_record(record: Master | Granted | Grant) -> bytes:
     """Return the bytes of a key file."""
-    return json.dumps(record.model_dump(mode="json"), indent=2).encode() + b"\n"
+    data = record.model_dump(mode="json", exclude_none=True)
+    return json.dumps(data, indent=2).encode() + b"\n"
 
 
 def read_record(data: bytes, shape: type[_R], file: str) -> _R:

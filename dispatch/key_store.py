@@ -13,10 +13,9 @@ from typing import Final, TypeVar
 
 from contracts import limits
 from contracts.clock import Clock
-from contracts.errors import InvalidRequest, KeysRefused
+from contracts.errors import KeysRefused
 from contracts.ids import checked_name
 from contracts.naming import host_audience
-from contracts.strict_json import parse_strict_object
 from dispatch.key_records import (
     Grant,
     Granted,
@@ -34,13 +33,15 @@ from dispatch.private_files import (
     write_private_file,
 )
 
-_MASTER_DAYS: Final = 3_650
+MASTER_DAYS: Final = 3_650
 _DAY_S: Final = 86_400
 
 _R = TypeVar("_R", Master, Granted, Grant)
 
 
-def create_sender(keys_dir: Path, name: str, clock: Clock) -> bool:
+def create_sender(
+    keys_dir: Path, name: str, clock: Clock, *, algorithm: str = DEFAULT_ALGORITHM
+) -> bool:
     """Make the identity of sender `name` with a first master; say whether it is new.
 
     An existing one is left as it is. Raises KeysRefused or Unavailable.
@@ -48,15 +49,7 @@ def create_sender(keys_dir: Path, name: str, clock: Clock) -> bool:
     checked_name(name, "sender.name")
     make_private_folder(keys_dir)
     check_private_folder(keys_dir)
-    now = int(clock.wall())
-    master = Master(
-        iss=name,
-        generation=1,
-        nbf=now - limits.SKEW_S,
-        exp=now + _MASTER_DAYS * _DAY_S,
-        alg=DEFAULT_ALGORITHM,
-        secret=encode_secret(secrets.token_bytes(SECRET_BYTES)),
-    )
+    master = new_master(name, 1, algorithm=algorithm, days=MASTER_DAYS, now=clock.wall())
     if any(item.iss == name for item in read_records(keys_dir, Master)):
         return False
     try:
@@ -64,6 +57,18 @@ def create_sender(keys_dir: Path, name: str, clock: Clock) -> bool:
     except FileExistsError:
         return False  # another init was faster: its master stands
     return True
+
+
+def new_master(name: str, generation: int, *, algorithm: str, days: int, now: float) -> Master:
+    """Return a generation of sender `name` with a new random secret; writes nothing."""
+    return Master(
+        iss=name,
+        generation=generation,
+        nbf=int(now) - limits.SKEW_S,
+        exp=int(now) + days * _DAY_S,
+        alg=algorithm,
+        secret=encode_secret(secrets.token_bytes(SECRET_BYTES)),
+    )
 
 
 def record_grant(keys_dir: Path, grant: Grant) -> None:
@@ -99,8 +104,9 @@ def accept_grant(keys_dir: Path, data: bytes, host: str, *, file: str, clock: Cl
 def _check_same_sender(held: Grant, offered: Grant, keys_dir: Path) -> None:
     """The result key depends on the sender's master and this host alone: it tells senders apart."""
     kid = KeyId(held.iss, held.generation, RESULT, host_audience(held.host)).text
-    secret_of = [{key.kid: key.secret for key in grant.keys}[kid] for grant in (held, offered)]
-    if not secrets.compare_digest(*secret_of):
+    one, other = ({key.kid: key for key in grant.keys}[kid] for grant in (held, offered))
+    is_same = secrets.compare_digest(one.key_bytes, other.key_bytes)
+    if not is_same or one.alg != other.alg:
         raise KeysRefused(
             f"another sender called {held.iss} was accepted here before",
             code="foreign",
@@ -114,19 +120,3 @@ def read_records(keys_dir: Path, shape: type[_R]) -> Iterator[_R]:
     prefix = str(shape.model_fields["record"].default)
     for path in sorted(keys_dir.glob(f"{prefix}.*.json")):
         yield read_record(read_private_file(path), shape, str(path))
-
-
-def read_revoked(keys_dir: Path) -> frozenset[str]:
-    """Return the key ids that are revoked here; KeysRefused for a file that says nothing clear."""
-    path = keys_dir / "revoked.json"
-    try:
-        data = read_private_file(path)
-    except FileNotFoundError:
-        return frozenset()
-    try:
-        kids = parse_strict_object(data, field="revoked.json").get("kids")
-    except InvalidRequest as error:
-        raise KeysRefused(f"{path}: {error}", code="malformed") from error
-    if not isinstance(kids, list) or not all(isinstance(kid, str) for kid in kids):
-        raise KeysRefused(f"{path} needs a list of key ids in `kids`", code="malformed")
-    return frozenset(str(kid) for kid in kids)

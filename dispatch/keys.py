@@ -1,36 +1,51 @@
-"""Key ids, derivation and the algorithms behind the Signer and Verifier protocols.
+"""Purposes, key ids and derivation: which key signs what, for whom.
 
 A sender holds one 32-byte master per generation; what a host gets is derived from it for one
 purpose, one issuer and one audience, so a stolen host key signs for that host or its lanes alone.
-The algorithm belongs to the key record, never to an envelope. No files here, and no secret ever
-appears in a representation.
+No files and no algorithms here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Final
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from contracts.envelope import JOB_TYPE, RECEIPT_TYPE, RESULT_TYPE
-from contracts.errors import KeysRefused
+from contracts import envelope
 from contracts.ids import is_name
 
-SECRET_BYTES: Final = 32  # the output size of SHA-256: longer adds nothing to HMAC-SHA256
+SECRET_BYTES: Final = 32  # the output size of SHA-256, and an Ed25519 seed
+DEFAULT_ALGORITHM: Final = "HS256"
 _CONTEXT: Final = b"fleet-dispatch v1\0"
 _GENERATION: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 JOB: Final = "job"
+CANCEL: Final = "cancel"
+ASK: Final = "ask"
 RESULT: Final = "result"
+EVENT: Final = "event"
+DELIVERY: Final = "delivery"
+HELD: Final = "held"  # a host's statement of which generation it holds
 RECEIPT: Final = "receipt"  # derived by the sender for itself alone; no grant holds one
+
+# Signed by the sender, checked by a host, for itself and for its lanes.
+BY_SENDER: Final = (JOB, CANCEL, ASK)
+# Signed by a host, checked by the sender.
+BY_HOST: Final = (RESULT, EVENT, DELIVERY, HELD)
 # A purpose may sign one payload type and no other, whatever an envelope says.
-_PAYLOAD_TYPES: Final = {JOB: JOB_TYPE, RESULT: RESULT_TYPE, RECEIPT: RECEIPT_TYPE}
+PAYLOAD_TYPES: Final = {
+    JOB: envelope.JOB_TYPE,
+    CANCEL: envelope.CANCEL_TYPE,
+    ASK: envelope.ASK_TYPE,
+    RESULT: envelope.RESULT_TYPE,
+    EVENT: envelope.EVENT_TYPE,
+    DELIVERY: envelope.DELIVERY_TYPE,
+    HELD: envelope.HELD_TYPE,
+    RECEIPT: envelope.RECEIPT_TYPE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,70 +83,20 @@ def parse_key_id(text: str) -> KeyId | None:
     well_formed = (
         is_name(iss)
         and _GENERATION.fullmatch(generation) is not None
-        and purpose in _PAYLOAD_TYPES
+        and purpose in PAYLOAD_TYPES
         and kind in ("host", "lane")
         and is_name(name)
     )
     return KeyId(iss, int(generation), purpose, aud) if well_formed else None
 
 
-def derive_secret(master: bytes, key_id: KeyId) -> bytes:
-    """Return the 32-byte secret of `key_id`: HKDF-SHA256 without salt, bound to all its parts."""
-    parts = (key_id.iss, str(key_id.generation), key_id.purpose, key_id.aud)
+def derive_secret(master: bytes, key_id: KeyId, algorithm: str = DEFAULT_ALGORITHM) -> bytes:
+    """Return the 32-byte secret of `key_id`: HKDF-SHA256 without salt, bound to all its parts.
+
+    Any algorithm but HMAC's is one more part, so that no two of them ever share a secret.
+    """
+    parts = [key_id.iss, str(key_id.generation), key_id.purpose, key_id.aud]
+    if algorithm != DEFAULT_ALGORITHM:
+        parts.append(algorithm)
     info = _CONTEXT + b"\0".join(part.encode("ascii") for part in parts)
     return HKDF(algorithm=SHA256(), length=SECRET_BYTES, salt=None, info=info).derive(master)
-
-
-class Key(Protocol):
-    """A Signer and a Verifier in one, as a symmetric algorithm is; an asymmetric one has two."""
-
-    @property
-    def kid(self) -> str:
-        """Return the key id."""
-        ...
-
-    @property
-    def payload_type(self) -> str:
-        """Return the only payload type that it signs."""
-        ...
-
-    def sign(self, message: bytes) -> bytes:
-        """Return the signature of `message`."""
-        ...
-
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """Say whether `signature` is this key's for `message`, in constant time."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class HmacSha256Key:
-    """HMAC-SHA256, named `HS256` in key records."""
-
-    kid: str
-    payload_type: str
-    secret: bytes = field(repr=False)
-
-    def sign(self, message: bytes) -> bytes:
-        """See Key.sign."""
-        return hmac.digest(self.secret, message, hashlib.sha256)
-
-    def verify(self, message: bytes, signature: bytes) -> bool:
-        """See Key.verify."""
-        return hmac.compare_digest(self.sign(message), signature)
-
-
-DEFAULT_ALGORITHM: Final = "HS256"
-ALGORITHMS: Final[dict[str, Callable[[str, str, bytes], Key]]] = {DEFAULT_ALGORITHM: HmacSha256Key}
-
-
-def build_key(algorithm: str, key_id: KeyId, secret: bytes) -> Key:
-    """Return the key of a record. Raises KeysRefused for an algorithm that we do not know."""
-    make = ALGORITHMS.get(algorithm)
-    if make is None:
-        raise KeysRefused(
-            f"the key {key_id.text} has an algorithm that this version does not know",
-            code="algorithm",
-            remedy="update fleet-dispatch, or grant again",
-        )
-    return make(key_id.text, _PAYLOAD_TYPES[key_id.purpose], secret)

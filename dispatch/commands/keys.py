@@ -16,7 +16,7 @@ from dispatch.commands.host_files import write_host_config, write_host_policy
 from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.key_records import Grant, Granted, Master, dump_record, read_record
-from dispatch.key_store import accept_grant, read_records, read_revoked, record_grant
+from dispatch.key_store import accept_grant, read_records, record_grant
 from dispatch.keyring import GRANT_DAYS, SenderKeyring
 from dispatch.private_files import (
     PERMISSIONS_NOTE,
@@ -25,6 +25,7 @@ from dispatch.private_files import (
     read_private_file,
     write_private_file,
 )
+from dispatch.revocations import read_revocations
 from dispatch.settings import Settings, load_settings
 from dispatch.times import rfc3339
 
@@ -163,7 +164,7 @@ def _listing(settings: Settings, clock: Clock) -> dict[str, Any]:
         "senders": [_row(item, now) for item in read_records(keys, Master)],
         "granted": [_row(item, now) for item in read_records(keys, Granted)],
         "accepted": [_row(item, now) for item in read_records(keys, Grant)],
-        "revoked": sorted(read_revoked(keys)),
+        "revoked": sorted(item.words for item in read_revocations(keys).items),
         "permissionsNote": PERMISSIONS_NOTE,
     }
 

@@ -13,6 +13,7 @@ from contracts.errors import EnvelopeRefused, InvalidRequest, KeysRefused
 from dispatch.key_records import Grant, dump_record, read_record
 from dispatch.key_store import accept_grant, create_sender, record_grant
 from dispatch.keyring import HostKeyring, SenderKeyring
+from dispatch.keys import PAYLOAD_TYPES
 from tests.dispatch.desk import sender_with_grants
 from tests.support.unprivileged import open_folder, run_unprivileged
 
@@ -95,7 +96,7 @@ def test_a_stolen_host_key_cannot_sign_for_another_host(fleet: Fleet) -> None:
         )
         with pytest.raises(EnvelopeRefused):
             open_envelope(result, fleet.sender, RESULT_TYPE)
-    assert attempts == 6
+    assert attempts == 2 * 10
     control = seal(b"{}", JOB_TYPE, [Forged("alice/1/job/host:PC1", base64.b64decode(secrets[0]))])
     assert open_envelope(control, fleet.hosts["PC1"], JOB_TYPE).payload == b"{}"
 
@@ -242,6 +243,60 @@ def test_a_host_answers_several_senders(fleet: Fleet) -> None:
     ring = HostKeyring.load(fleet.folder / "PC1", "PC1", fleet.clock)
     assert {item.iss for item in ring.grants} == {"alice", "bob"}
     assert ring.result_signer("bob").kid == "bob/1/result/host:PC1"
+
+
+def _first_form(grant: Grant) -> bytes:
+    """Return the file as it was written when there were jobs and results alone."""
+    document = json.loads(dump_record(grant))
+    ids = grant.wanted_key_ids()
+    document["keys"] = [k for k in document["keys"] if ids[k["kid"]].purpose in ("job", "result")]
+    return json.dumps(document).encode()
+
+
+def test_a_grant_of_the_first_form_still_loads_and_says_what_to_ask_for(fleet: Fleet) -> None:
+    folder = fleet.folder / "PC9"
+    data = _first_form(fleet.sender.create_grant("PC9", ["A"]))
+    accept_grant(folder, data, "PC9", file="f", clock=fleet.clock)
+    ring = HostKeyring.load(folder, "PC9", fleet.clock)
+    assert open_envelope(fleet.job("lane:A"), ring, JOB_TYPE).payload == b"{}"
+    assert ring.result_signer("alice").kid == "alice/1/result/host:PC9"
+    assert ring.missing_purposes() == {"alice": {"cancel", "ask", "event", "delivery", "held"}}
+    assert ring.message_verifier("cancel", "alice/1/cancel/host:PC9") is None
+    with pytest.raises(KeysRefused, match="ask that sender for a new grant"):
+        ring.host_signer("delivery", "alice")
+
+    new = fleet.sender.create_grant("PC9", ["A"])
+    accept_grant(folder, dump_record(new), "PC9", file="f", clock=fleet.clock)
+    ring = HostKeyring.load(folder, "PC9", fleet.clock)
+    assert ring.missing_purposes() == {}
+    assert ring.message_verifier("cancel", "alice/1/cancel/lane:A") is not None
+
+
+@pytest.mark.parametrize("purpose", ["job", "cancel", "ask"])
+def test_what_a_sender_signs_is_checked_by_whom_it_is_for(fleet: Fleet, purpose: str) -> None:
+    kind = PAYLOAD_TYPES[purpose]
+    for aud, holds in (("host:PC1", True), ("lane:A", True), ("host:PC2", False)):
+        text = seal(b"{}", kind, fleet.sender.signers(purpose, aud))
+        keys = fleet.hosts["PC1"].message_keys(purpose)
+        if holds:
+            assert open_envelope(text, keys, kind).kid == f"alice/1/{purpose}/{aud}"
+        else:
+            with pytest.raises(EnvelopeRefused):
+                open_envelope(text, keys, kind)
+
+
+@pytest.mark.parametrize("purpose", ["result", "event", "delivery", "held"])
+def test_what_a_host_signs_is_checked_by_the_sender_of_its_grant(
+    fleet: Fleet, purpose: str
+) -> None:
+    kind = PAYLOAD_TYPES[purpose]
+    text = seal(b"{}", kind, [fleet.hosts["PC1"].host_signer(purpose, "alice")])
+    keys = fleet.sender.host_keys(purpose)
+    assert open_envelope(text, keys, kind).kid == f"alice/1/{purpose}/host:PC1"
+    with pytest.raises(ValueError, match="a host signs no job"):
+        fleet.hosts["PC1"].host_signer("job", "alice")
+    other = "event" if purpose == "result" else "result"
+    assert fleet.sender.host_verifier(other, f"alice/1/{purpose}/host:PC1") is None
 
 
 def _changed(grant: Grant, **changes: Any) -> bytes:

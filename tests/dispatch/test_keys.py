@@ -8,19 +8,29 @@ from hypothesis import strategies as st
 
 from contracts.envelope import JOB_TYPE, RECEIPT_TYPE, RESULT_TYPE
 from contracts.errors import KeysRefused
-from dispatch.keys import JOB, RECEIPT, RESULT, KeyId, build_key, derive_secret, parse_key_id
+from dispatch.algorithms import ED25519, build_signer, build_verifier, checking_part
+from dispatch.keys import (
+    BY_HOST,
+    BY_SENDER,
+    JOB,
+    RECEIPT,
+    RESULT,
+    KeyId,
+    derive_secret,
+    parse_key_id,
+)
 
 _NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
 _IDS = st.builds(
     KeyId,
     _NAMES,
     st.integers(1, 999_999),
-    st.sampled_from([JOB, RESULT, RECEIPT]),
+    st.sampled_from([*BY_SENDER, *BY_HOST, RECEIPT]),
     st.builds(lambda kind, name: f"{kind}:{name}", st.sampled_from(["host", "lane"]), _NAMES),
 )
 
 
-PURPOSES = ("job", "result", "receipt", "cancel", "event", "approval", "message", "")
+PURPOSES = ("job", "cancel", "ask", "result", "event", "delivery", "held", "receipt")
 
 
 @given(_IDS)
@@ -48,7 +58,7 @@ def test_any_text_is_a_key_id_or_none(text: str) -> None:
         "alice/0/job/host:PC",
         "alice/01/job/host:PC",
         "alice/+1/job/host:PC",
-        "alice/1/cancel/host:PC",
+        "alice/1/approval/host:PC",
         "alice/1/job/user:PC",
         "alice/1/job/host:",
         "alice/1/job/host:a b",
@@ -70,11 +80,20 @@ def test_the_derivation_is_the_documented_one() -> None:
 
 
 def test_a_purpose_signs_one_payload_type() -> None:
-    assert build_key("HS256", KeyId("a", 1, JOB, "host:h"), b"k").payload_type == JOB_TYPE
-    assert build_key("HS256", KeyId("a", 1, RESULT, "host:h"), b"k").payload_type == RESULT_TYPE
-    assert build_key("HS256", KeyId("a", 1, RECEIPT, "lane:l"), b"k").payload_type == RECEIPT_TYPE
-    readable = [p for p in PURPOSES if parse_key_id(f"a/1/{p}/host:h") is not None]
-    assert readable == ["job", "result", "receipt"], "a purpose more is an ADR more"
+    types = {}
+    for purpose in PURPOSES:
+        signer = build_signer("HS256", KeyId("a", 1, purpose, "host:h"), b"k" * 32)
+        types[purpose] = build_verifier(
+            "HS256", KeyId("a", 1, purpose, "host:h"), b"k"
+        ).payload_type
+        assert signer.kid == f"a/1/{purpose}/host:h"
+    assert types == {
+        purpose: f"application/vnd.fleet-dispatch.{purpose}.v1+json" for purpose in PURPOSES
+    }
+    assert (types[JOB], types[RESULT], types[RECEIPT]) == (JOB_TYPE, RESULT_TYPE, RECEIPT_TYPE)
+    others = ("approval", "message", "jobs", "JOB", "")
+    readable = [p for p in (*PURPOSES, *others) if parse_key_id(f"a/1/{p}/host:h") is not None]
+    assert readable == list(PURPOSES), "a purpose more is an ADR more"
 
 
 def test_the_receipt_key_is_derived_like_every_other() -> None:
@@ -83,22 +102,43 @@ def test_the_receipt_key_is_derived_like_every_other() -> None:
     assert secret == HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(b"m" * 32)
 
 
-def test_a_signature_holds_for_its_message_and_key_alone() -> None:
-    key = build_key("HS256", KeyId("a", 1, JOB, "host:h"), b"k" * 32)
-    other = build_key("HS256", KeyId("a", 1, JOB, "host:h"), b"j" * 32)
-    signature = key.sign(b"message")
-    assert key.verify(b"message", signature)
-    assert not key.verify(b"messagE", signature)
-    assert not key.verify(b"message", signature[:-1])
-    assert not key.verify(b"message", b"")
+@pytest.mark.parametrize("algorithm", ["HS256", "Ed25519"])
+def test_a_signature_holds_for_its_message_and_key_alone(algorithm: str) -> None:
+    key_id = KeyId("a", 1, JOB, "host:h")
+    signer = build_signer(algorithm, key_id, b"k" * 32)
+    verifier = build_verifier(algorithm, key_id, checking_part(algorithm, b"k" * 32))
+    other = build_verifier(algorithm, key_id, checking_part(algorithm, b"j" * 32))
+    signature = signer.sign(b"message")
+    assert verifier.verify(b"message", signature)
+    assert not verifier.verify(b"messagE", signature)
+    assert not verifier.verify(b"message", signature[:-1])
+    assert not verifier.verify(b"message", b"")
     assert not other.verify(b"message", signature)
 
 
-def test_a_secret_is_in_no_representation() -> None:
-    key = build_key("HS256", KeyId("a", 1, JOB, "host:h"), b"hunter2hunter2")
-    assert "hunter2" not in repr(key)
+def test_the_public_half_is_no_secret_of_either_algorithm() -> None:
+    """Whoever checks with Ed25519 holds nothing that signs, under either algorithm."""
+    master, key_id = b"m" * 32, KeyId("a", 1, JOB, "host:h")
+    seed = derive_secret(master, key_id, ED25519)
+    public = checking_part(ED25519, seed)
+    assert seed != derive_secret(master, key_id), "two algorithms never share a secret"
+    verifier = build_verifier(ED25519, key_id, public)
+    for guess in (public, seed):
+        as_hmac = build_signer("HS256", key_id, guess).sign(b"message")
+        assert not verifier.verify(b"message", as_hmac)
+        assert not verifier.verify(b"message", as_hmac * 2)
+    as_seed = build_signer(ED25519, key_id, public).sign(b"message")
+    assert not verifier.verify(b"message", as_seed)
 
 
-def test_an_unknown_algorithm_is_refused() -> None:
-    with pytest.raises(KeysRefused, match="algorithm"):
-        build_key("none", KeyId("a", 1, JOB, "host:h"), b"k")
+@pytest.mark.parametrize("algorithm", ["HS256", "Ed25519"])
+def test_a_secret_is_in_no_representation(algorithm: str) -> None:
+    secret = b"hunter2hunter2hunter2hunter2hunt"
+    assert "hunter2" not in repr(build_signer(algorithm, KeyId("a", 1, JOB, "host:h"), secret))
+
+
+@pytest.mark.parametrize("algorithm", ["none", "hs256", "", "RS256"])
+def test_an_unknown_algorithm_is_refused(algorithm: str) -> None:
+    for build in (build_signer, build_verifier):
+        with pytest.raises(KeysRefused, match="algorithm"):
+            build(algorithm, KeyId("a", 1, JOB, "host:h"), b"k")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -38,8 +39,10 @@ class Desk:
 
     def outbox(self, *, revoked: frozenset[str] = frozenset()) -> Outbox:
         clock = SystemClock()
-        loaded = HostKeyring.load(self.keys_dir, "HOSTA", clock)
-        keyring = HostKeyring("HOSTA", loaded.grants, revoked=revoked, clock=clock)
+        by_hand = self.keys_dir / "revoked.json"
+        by_hand.write_text(json.dumps({"kids": sorted(revoked)}))
+        by_hand.chmod(0o600)
+        keyring = HostKeyring.load(self.keys_dir, "HOSTA", clock)
         board = Board(self.queue.connection, "HOSTA", clock)
         reserve = Reserve(self.keys_dir.parent, size_bytes=4096)
         return Outbox(self.journal, self.queue, board, keyring, clock, self.say, reserve=reserve)

@@ -163,7 +163,7 @@ class Outbox:
         """Return the signed envelope, None when there is no key to answer this sender with."""
         try:
             signer = self._keyring.result_signer(record.iss, job_kid=record.facts.get("kid"))
-        except KeysRefused as error:
+        except (KeysRefused, CouldNotCheck) as error:
             self._say("result_cannot_be_signed", job=record.jti, reason=error.message)
             return None
         now = self._clock.wall()
