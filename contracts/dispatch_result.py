@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictInt, StrictStr
 
+from contracts.run_agent import Risk, Status
+
 
 class DispatchResult(BaseModel):
-    """The result of one job on one host. For `run_agent`, `stdoutTail` is the run_agent result's
-    JSON, verbatim and whole, and `ok` means that its status is `completed`."""
+    """The result of one job on one host; `ok` means that its status is `completed`.
+
+    For `run_agent`, `stdoutTail` is the run_agent result's JSON, verbatim and whole. For every
+    other kind it is what was printed, `exitCode` the exit code of what was run, and `status`,
+    `summary` and `risks` say how it ended.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -20,6 +26,11 @@ class DispatchResult(BaseModel):
     stderrTail: StrictStr = ""
     startedAt: StrictStr = ""  # RFC 3339, UTC
     finishedAt: StrictStr = ""
+
+    # Additive from here on; empty for `run_agent`, whose own result says it.
+    status: Status | None = None
+    summary: StrictStr = ""
+    risks: tuple[Risk, ...] = ()
 
 
 class ResultClaims(BaseModel):

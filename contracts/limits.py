@@ -8,6 +8,7 @@ from typing import Final
 TIMEOUT_MIN_S: Final = 60
 TIMEOUT_MAX_S: Final = 14_400
 TIMEOUT_DEFAULT_S: Final = 1_200
+SHELL_TIMEOUT_MIN_S: Final = 1  # a command is no agent: a probe may be over within a second
 
 # Windows' command line ends at 32 767 characters; every agent but codex takes the prompt as one
 # argument, so the contract refuses a larger task for them. Bytes of UTF-8, not characters.
@@ -47,6 +48,9 @@ LIST_MAX_ITEMS: Final = 2_000
 LIST_MAX_BYTES: Final = 256 * 1024
 RISK_MAX_CHARS: Final = 1_000
 RISKS_MAX_ITEMS: Final = 100
+# What a plain result keeps of each stream: with every character escaped, both and the rest stay
+# below RESULT_MAX_BYTES.
+PLAIN_TAIL_CHARS: Final = 64 * 1024
 RESULT_MAX_BYTES: Final = 1024 * 1024  # "result < 1 MiB" under a tree of 100,000 files
 
 # Clock differences between machines that are accepted, and how long a signed job lives at most.

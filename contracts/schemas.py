@@ -21,14 +21,19 @@ from contracts.cancel import CancelClaims
 from contracts.delivery import DeliveryClaims
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.job_claims import JobClaims
+from contracts.ping import PingAnswer, PingRequest
 from contracts.receipt import ReceiptClaims
 from contracts.run_agent import AgentName, RunAgentRequest, RunAgentResult
+from contracts.shell import ShellRequest
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _MODELS: Final[dict[str, type[BaseModel]]] = {
     "run_agent.request": RunAgentRequest,
     "run_agent.result": RunAgentResult,
+    "ping.request": PingRequest,
+    "ping.answer": PingAnswer,
+    "shell.request": ShellRequest,
     "dispatch_result": DispatchResult,
     "job_claims": JobClaims,
     "result_claims": ResultClaims,
@@ -37,6 +42,8 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "ask_claims": AskClaims,
     "delivery_claims": DeliveryClaims,
 }
+
+_REQUESTS: Final = frozenset({RunAgentRequest, PingRequest, ShellRequest})
 
 
 def schema_texts() -> dict[str, str]:
@@ -70,8 +77,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(by_alias=True, mode="validation")
-    if model is RunAgentRequest:
+    if model in _REQUESTS:
         _refuse_null(schema)
+    if model is RunAgentRequest:
         schema["properties"]["agent"]["enum"] = [agent.value for agent in AgentName]
     return {"$schema": DIALECT, "$id": f"urn:fleet-dispatch:{name}:1", **schema}
 

@@ -16,7 +16,7 @@ from contracts.receipt import ReceiptCode
 from dispatch.keyring import SenderKeyring
 from dispatch.queue import FleetQueue
 from dispatch.receipts import Receipt, first_receipt, receipt_result, sign_receipt
-from dispatch.results import JobResult, choose_result
+from dispatch.results import JobResult, choose_result, told_text
 from dispatch.sent import SentJob, SentJobs
 
 
@@ -136,13 +136,13 @@ class Answers:
 
 
 def _stand_in(receipt: Receipt, sent: SentJob) -> JobResult:
-    outer, run = receipt_result(receipt, sent)
+    outer, outcome = receipt_result(receipt, sent)
     return JobResult(
         job_id=sent.job_id,
         host="",
         dispatch=outer,
-        run=run,
-        text=outer.stdoutTail,
+        outcome=outcome,
+        text=told_text(outer),
         envelope=receipt.envelope,
         receipt=receipt,
     )

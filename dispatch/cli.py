@@ -106,13 +106,9 @@ class VerbGroup(click.Group):
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:  # noqa: FBT001 - click's own call
     if not wanted or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
+    from dispatch.own_version import own_version
 
-    try:
-        number = version("fleet-dispatch")
-    except PackageNotFoundError:
-        number = "0+source"
-    click.echo(f"fleet-dispatch {number}")
+    click.echo(f"fleet-dispatch {own_version()}")
     ctx.exit()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from contracts import limits
 from contracts.clock import Clock
 from contracts.errors import FleetError, InvalidRequest, Problem
+from contracts.kinds import canonical_kind
 from dispatch.answers import Answers
 from dispatch.hosts import HostView
 from dispatch.idempotency import asked_text, check_same, checked_key
@@ -106,7 +107,7 @@ class Enqueuing:
                 route,
                 wanted.payload,
                 request,
-                kind=wanted.kind,
+                kind=canonical_kind(wanted.kind),
                 iat=now,
                 exp=now + wanted.ttl_s,
                 give_up_at=None if give_up is None else int(now + give_up),

@@ -13,6 +13,7 @@ from typing import Final
 from contracts.dispatch_result import DispatchResult
 from contracts.envelope import RECEIPT_TYPE, Verifier, open_envelope, seal
 from contracts.errors import EnvelopeRefused, ExitCode
+from contracts.plain_result import Outcome, as_kept, is_plain
 from contracts.receipt import ReceiptClaims, ReceiptCode, read_receipt_claims
 from contracts.run_agent import Risk, RunAgentResult, Status
 from dispatch.keyring import SenderKeyring
@@ -95,7 +96,7 @@ def first_receipt(texts: Sequence[str], keyring: SenderKeyring, job: SentJob) ->
     return None
 
 
-def receipt_result(receipt: Receipt, job: SentJob) -> tuple[DispatchResult, RunAgentResult]:
+def receipt_result(receipt: Receipt, job: SentJob) -> tuple[DispatchResult, Outcome]:
     """Return the `failed` result, outer and inner, that a receipt stands for."""
     sentence = _SENTENCES[receipt.code].format(at=rfc3339(receipt.at))
     run = RunAgentResult(
@@ -112,13 +113,17 @@ def receipt_result(receipt: Receipt, job: SentJob) -> tuple[DispatchResult, RunA
         mode=job.mode,
         risks=(Risk(code=receipt.code.value, message=sentence),),
     )
+    plain = is_plain(job.kind)
     outer = DispatchResult(
         jobId=job.job_id,
         kind=job.kind,
         target=job.aud,
         ok=False,
         exitCode=int(ExitCode.FAILED),
-        stdoutTail=run.to_json(),
+        stdoutTail="" if plain else run.to_json(),
         finishedAt=rfc3339(receipt.at),
+        status=run.status if plain else None,
+        summary=run.summary if plain else "",
+        risks=run.risks if plain else (),
     )
-    return outer, run
+    return outer, as_kept(job.kind, run)

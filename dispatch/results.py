@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.envelope import RESULT_TYPE, open_envelope
 from contracts.errors import EnvelopeRefused, ExitCode, InvalidRequest
-from contracts.run_agent import KIND, RunAgentResult, Status
+from contracts.plain_result import Outcome, is_plain, unpacked
+from contracts.run_agent import RunAgentResult, Status
 from contracts.strict_json import parse_strict_object
 from dispatch.keyring import SenderKeyring
 from dispatch.keys import parse_key_id
@@ -44,21 +45,27 @@ _BY_SEVERITY: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """A verified result. `run` is the typed one, `text` the same JSON as the host wrote it.
+    """A verified result. `outcome` is the typed one; `text` is JSON as the host wrote it: for
+    `run_agent` that of the same, for every other kind that of the outer result.
 
     `alarms` says what else came that should not have: a second, different result, or an outer
     statement that contradicts the inner one. `receipt` is our own end of the job, where there is
-    one; with `host` "" it is all that there is, and `run` is what it stands for.
+    one; with `host` "" it is all that there is, and `outcome` is what it stands for.
     """
 
     job_id: str
     host: str
     dispatch: DispatchResult
-    run: RunAgentResult
+    outcome: Outcome
     text: str = field(repr=False)
     envelope: str = field(repr=False)
     alarms: tuple[str, ...] = ()
     receipt: Receipt | None = None
+
+    @property
+    def run(self) -> RunAgentResult | None:
+        """Return the `run_agent` result, None for a job of another kind."""
+        return self.outcome if isinstance(self.outcome, RunAgentResult) else None
 
     @property
     def note(self) -> str:
@@ -68,12 +75,12 @@ class JobResult:
     @property
     def status(self) -> Status:
         """Return the status: one of the contract's five."""
-        return self.run.status
+        return self.outcome.status
 
     @property
     def exit_code(self) -> ExitCode:
         """Return the exit code that the status stands for."""
-        return _EXIT_CODES[self.run.status]
+        return _EXIT_CODES[self.outcome.status]
 
 
 def worst_exit_code(codes: Sequence[ExitCode]) -> ExitCode:
@@ -94,21 +101,26 @@ def open_result(envelope: str, keyring: SenderKeyring, sent: SentJob) -> JobResu
     _check_claims(claims, key_id.aud_name, keyring, sent)
     dispatch = claims.payload
     try:
-        run = RunAgentResult.model_validate_json(dispatch.stdoutTail)
+        outcome = unpacked(dispatch, host=claims.iss)
     except ValidationError as error:
-        raise EnvelopeRefused("not a run_agent result", code="malformed") from error
+        raise EnvelopeRefused("not a result of its kind", code="malformed") from error
     alarms: tuple[str, ...] = ()
-    if dispatch.ok != (run.status is Status.COMPLETED):
+    if dispatch.ok != (outcome.status is Status.COMPLETED):
         alarms = ("the outer `ok` contradicts the status of the result",)
     return JobResult(
         job_id=sent.job_id,
         host=claims.iss,
         dispatch=dispatch,
-        run=run,
-        text=dispatch.stdoutTail,
+        outcome=outcome,
+        text=told_text(dispatch),
         envelope=envelope,
         alarms=alarms,
     )
+
+
+def told_text(dispatch: DispatchResult) -> str:
+    """Return the JSON that people and programs are shown of the outer result `dispatch`."""
+    return dispatch.model_dump_json() if is_plain(dispatch.kind) else dispatch.stdoutTail
 
 
 def choose_result(
@@ -152,7 +164,7 @@ def _check_claims(
         (bool(sent.target) or sent.lane in lanes, "lane", "a host without this lane"),
         (claims.aud == keyring.name, "audience", "for another sender"),
         (claims.jti == sent.job_id == claims.payload.jobId, "job", "for another job"),
-        (claims.payload.kind == sent.kind == KIND, "kind", "of another kind"),
+        (claims.payload.kind == sent.kind, "kind", "of another kind"),
         (claims.jobSha256 == sent.sha256, "job_bytes", "for other job bytes"),
     )
     for holds, code, message in checks:

@@ -15,13 +15,14 @@ from dispatch.keyring import SenderKeyring
 from dispatch.queue import Outgoing
 from dispatch.routing import Route
 from dispatch.sent import SentJob
+from validation.admission import JobRequest
 
 
 def sign_job(
     keyring: SenderKeyring,
     route: Route,
     payload: Mapping[str, object],
-    request: RunAgentRequest,
+    request: JobRequest,
     *,
     kind: str,
     iat: int,
@@ -41,6 +42,7 @@ def sign_job(
     except InvalidRequest as error:
         problems = [Problem("payload", item.message, item.remedy) for item in error.problems]
         raise InvalidRequest(problems) from error
+    run = request if isinstance(request, RunAgentRequest) else None  # no other kind has these
     return SentJob(
         job_id=claims["jti"],
         aud=route.aud,
@@ -50,12 +52,12 @@ def sign_job(
         sha256=hashlib.sha256(data).hexdigest(),
         iat=iat,
         exp=exp,
-        agent=request.agent,
-        ticket=request.ticket,
-        repo=request.repo,
-        mode=request.effective_mode,
         give_up_at=give_up_at,
         envelope=seal(data, JOB_TYPE, keyring.job_signers(route.aud)),
+        agent=run.agent if run else "",
+        ticket=run.ticket if run else "",
+        repo=run.repo if run else "",
+        mode=run.effective_mode if run else "",
     )
 
 

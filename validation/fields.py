@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from contracts.errors import Problem
@@ -45,6 +45,12 @@ def unknown_field_problems(names: Iterable[object], fields: Sequence[str]) -> li
         rest = len(unknown) - _LISTED_MAX
         problems.append(Problem("payload", f"has {rest} more unknown fields", "remove them"))
     return problems
+
+
+def missing_problems(names: Container[object], required: Sequence[str]) -> list[Problem]:
+    """Return one problem for each of `required` that is not among `names`."""
+    missing = [name for name in required if name not in names]
+    return [Problem(name, "is missing", "it is required") for name in missing]
 
 
 def suggested_field(name: str, fields: Sequence[str]) -> str | None:

@@ -23,14 +23,15 @@ from contracts.errors import (
     PolicyRefused,
     Unavailable,
 )
-from contracts.run_agent import RunAgentResult
-from validation.admission import refused_result
+from contracts.kinds import canonical_kind
+from contracts.plain_result import Outcome
+from validation.admission import refused_result, unknown_kind
 from worker.broker.delivery import Delivery, Ending
 from worker.broker.lane_offers import LaneOffers
 from worker.entry_ports import EntryPorts
-from worker.host_admission import admit
 from worker.journal.records import JobRecord, NewJob
 from worker.journal.schema import JobState
+from worker.kinds.protocol import Task
 from worker.repo_map import map_repo
 from worker.runs.outcome import expired_job, lost_run, was_declined
 from worker.runs.recovery import left_worktree
@@ -167,7 +168,7 @@ class RunEnvelope:
         self._tell(delivery.settle)
         return Ending.SETTLED
 
-    def _result_of(self, job: VerifiedJob) -> RunAgentResult:
+    def _result_of(self, job: VerifiedJob) -> Outcome:
         ports, claims = self._ports, job.claims
         host = ports.settings.host
         if not ports.reserve.hold():
@@ -177,12 +178,12 @@ class RunEnvelope:
             )
             return refused_result(claims.payload, full, job_id=claims.jti, host=host)
         try:
-            task = admit(job, ports.settings, ports.policy)
+            task = self._admit(job)
         except (InvalidRequest, PolicyRefused) as error:
             ports.say("refused", job=claims.jti, reason=error.kind)
             return refused_result(claims.payload, error, job_id=claims.jti, host=host)
         try:
-            return ports.runs.run(task, ports.settings.runtime_dir(claims.jti))
+            return task.run()
         except Unavailable as error:
             return refused_result(claims.payload, error, job_id=claims.jti, host=host)
         except RunDied as died:
@@ -190,7 +191,13 @@ class RunEnvelope:
             assert record is not None, "a claimed job has a record"
             return self._lost(record, died.code, str(died))
 
-    def _lost(self, record: JobRecord, code: str, why: str) -> RunAgentResult:
+    def _admit(self, job: VerifiedJob) -> Task:
+        kind = self._ports.kinds.get(canonical_kind(job.claims.kind))
+        if kind is None:
+            raise unknown_kind()
+        return kind.admit(job, self._ports.policy)
+
+    def _lost(self, record: JobRecord, code: str, why: str) -> Outcome:
         with contextlib.suppress(Unavailable, CouldNotCheck):  # the job must have its end
             self._ports.lost_runs.end([record])
         host, tree = self._ports.settings.host, left_worktree(record)

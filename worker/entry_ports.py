@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contracts.clock import Clock
@@ -13,9 +14,9 @@ from worker.broker.lane_claims import LaneClaims
 from worker.broker.outbox import Outbox
 from worker.crash_points import UNARMED, CrashPoints
 from worker.journal.journal import Journal
+from worker.kinds.protocol import JobKind
 from worker.reserve import Reserve
 from worker.runs.lost_runs import LostRuns
-from worker.runs.runs import Runs
 from worker.settings import HostSettings
 
 
@@ -30,7 +31,7 @@ class EntryPorts:
     lanes: LaneClaims
     board: Board
     outbox: Outbox
-    runs: Runs
+    kinds: Mapping[str, JobKind]
     reserve: Reserve
     lost_runs: LostRuns
     clock: Clock

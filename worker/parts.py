@@ -28,12 +28,14 @@ from worker.broker.heartbeat import Heartbeat, HostState
 from worker.broker.intake import Intake
 from worker.broker.lane_claims import LaneClaims
 from worker.broker.outbox import Outbox
+from worker.broker.queues import queues_served
 from worker.drain import Drain
 from worker.entry import RunEnvelope
 from worker.entry_ports import EntryPorts
 from worker.housekeeping import Housekeeping
 from worker.journal.host_lease import HostLease
 from worker.journal.journal import Journal
+from worker.kinds.table import host_kinds
 from worker.probes import Probes
 from worker.reserve import Reserve
 from worker.runs.lost_runs import LostRuns
@@ -103,8 +105,6 @@ def build_parts(given: Given) -> Parts:
     board = Board(connection, settings.host, clock)
     crash = settings.crash
     outbox = Outbox(journal, queue, board, keyring, clock, say, crash, reserve=reserve)
-    # A plan has two commands at most; the worktree is made once and looked at three times.
-    other_limits_s = float(2 * settings.validation_timeout_s + 4 * settings.worktree_timeout_s)
     lost = LostRuns(journal, settings.runtime_dir, runner, settings.worktree_timeout_s)
     recovery = Recovery(
         journal,
@@ -115,7 +115,7 @@ def build_parts(given: Given) -> Parts:
         say=say,
     )
     folders = RunFolders(settings.runs_dir, journal, clock)
-    runs = Runs(runner, given.environment, journal, other_limits_s=other_limits_s)
+    runs = Runs(runner, given.environment, journal, other_limits_s=settings.other_limits_s)
     entry = RunEnvelope(
         EntryPorts(
             settings=settings,
@@ -125,7 +125,7 @@ def build_parts(given: Given) -> Parts:
             lanes=LaneClaims(connection, settings.host, clock, instance=instance),
             board=board,
             outbox=outbox,
-            runs=runs,
+            kinds=host_kinds(settings, runs, clock),
             reserve=reserve,
             lost_runs=lost,
             clock=clock,
@@ -133,11 +133,7 @@ def build_parts(given: Given) -> Parts:
             crash=crash,
         )
     )
-    queues = [
-        name
-        for lane in settings.lanes
-        for name in (naming.host_queue(lane, settings.host), naming.lane_queue(lane))
-    ]
+    queues = queues_served(settings.host, settings.lanes)
     bells = Bells(connection, queues)
     intake = Intake(
         [SealedWorker(queue_name, settings.host, connection) for queue_name in queues],

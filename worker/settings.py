@@ -75,6 +75,12 @@ class HostSettings:
         """Return the folder of the jobs' private folders."""
         return self.state_dir / "runs"
 
+    @property
+    def other_limits_s(self) -> float:
+        """Return what worktree and validation may take beside the agent: a plan has two commands at
+        most, and the worktree is made once and looked at three times."""
+        return float(2 * self.validation_timeout_s + 4 * self.worktree_timeout_s)
+
     def runtime_dir(self, job_id: str) -> Path:
         """Return the private folder of one job: shadow git, staged prompt, tails."""
         return self.runs_dir / job_id

@@ -149,7 +149,7 @@ def tell_waited(waited: Sequence[Waited]) -> None:
     for item in waited:
         if item.result is not None:
             result = item.result
-            summary = one_line(result.run.summary, 200)
+            summary = one_line(result.outcome.summary, 200)
             host = result.host or "this sender"
             click.echo(f"{item.job_id}  {host}  {result.status.value}  {summary}")
             tell_receipt(result)
@@ -163,9 +163,9 @@ def tell_waited(waited: Sequence[Waited]) -> None:
 
 def _tell_where(result: JobResult) -> None:
     """Say on stderr where the work stands, and whether somebody has to look at it."""
-    if result.run.worktreePath:
-        place = one_line(result.run.worktreePath, 4_096, keep_spaces=True)
-        review = "needs review; " if result.run.needs_human_review else ""
+    if result.outcome.worktreePath:
+        place = one_line(result.outcome.worktreePath, 4_096, keep_spaces=True)
+        review = "needs review; " if result.outcome.needs_human_review else ""
         click.echo(
             f"note: {result.job_id}: {review}the work is in {place} on {result.host} "
             f"(all of it: fleet-dispatch result {result.job_id})",

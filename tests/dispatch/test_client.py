@@ -108,7 +108,7 @@ def test_all_problems_of_a_request_come_at_once(desk: Desk) -> None:
 
 def test_an_unknown_kind_is_refused(desk: Desk) -> None:
     with desk.client() as client, pytest.raises(InvalidRequest, match="kind"):
-        client.enqueue(PAYLOAD, kind="shell", lane="A")
+        client.enqueue(PAYLOAD, kind="mail", lane="A")
 
 
 @pytest.mark.parametrize("ttl", [0, -1, 7 * 86_400 + 1, True])

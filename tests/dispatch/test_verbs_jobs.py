@@ -102,7 +102,7 @@ def test_all_problems_of_a_payload_are_printed(say: Say, desk: Desk, tmp_path: P
 @pytest.mark.parametrize(
     ("words", "needle"),
     [
-        (("--lane", "A", "--kind", "shell"), "kind"),
+        (("--lane", "A", "--kind", "mail"), "kind"),
         (("--lane", "A", "--targets", "PC9"), "PC9"),
         (("--lane", "A", "--targets", ""), "targets"),
         (("--lane", "A", "--targets", "PC1,PC1"), "twice"),

@@ -183,7 +183,7 @@ def test_a_payload_that_is_no_object_is_refused(value: object) -> None:
     assert set(_problems(value)) == {"payload"}
 
 
-@pytest.mark.parametrize("kind", ["shell", "run_agent_v2", "", "RUN_AGENT"])
+@pytest.mark.parametrize("kind", ["mail", "run_agent_v2", "", "RUN_AGENT"])
 def test_an_unknown_kind_is_refused_naming_those_we_know(kind: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check_payload(payload(), kind=kind)

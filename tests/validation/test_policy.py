@@ -13,7 +13,8 @@ from contracts.errors import InvalidRequest, PolicyRefused
 from contracts.run_agent import RunAgentRequest
 from contracts.sandbox import Capability
 from tests.support.samples import payload
-from validation.policy import HostPolicy, SenderPolicy, decide, parse_policy
+from validation.policy import HostPolicy, SenderPolicy, parse_policy
+from validation.policy_rules import Question, decide
 
 POLICY = parse_policy(
     tomllib.loads(
@@ -42,16 +43,24 @@ POLICY = parse_policy(
 
 
 def _decide(policy: HostPolicy = POLICY, **changes: Any) -> None:
+    decide(policy, _question(**changes))
+
+
+def _question(**changes: Any) -> Question:
+    request = {k: changes.pop(k) for k in list(changes) if k in RunAgentRequest.model_fields}
+    model = RunAgentRequest.model_validate(payload(**request))
     base: dict[str, Any] = {
         "sender": "alice",
         "lane": "MULTI-MODEL",
         "aud": "host:A",
         "kind": "run_agent",
-        "repo_realpath": "/srv/repos/one",
+        "agent": model.agent,
+        "folder": changes.pop("repo_realpath", "/srv/repos/one"),
+        "branch": model.branch or "",
+        "validate_command": model.validateCommand,
+        "timeout_s": model.effective_timeout_s,
     }
-    request = {k: changes.pop(k) for k in list(changes) if k in RunAgentRequest.model_fields}
-    model = RunAgentRequest.model_validate(payload(**request))
-    decide(policy, request=model, **{**base, **changes})
+    return Question(**base | changes)
 
 
 def _reason(**changes: Any) -> PolicyRefused:

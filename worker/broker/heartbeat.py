@@ -12,7 +12,6 @@ import platform
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from redis import Redis
@@ -22,6 +21,7 @@ from contracts import limits, naming
 from contracts.clock import Clock
 from contracts.errors import CouldNotCheck, Unavailable
 from contracts.run_agent import CONTRACT_REVISION
+from dispatch.own_version import own_version
 from dispatch.queue.bounded_reads import overwriting
 from worker.announcer import Say
 from worker.broker.beats import read_beat
@@ -78,7 +78,7 @@ class Heartbeat:
                 "jobs": list(state.jobs()),
                 "pid": os.getpid(),
                 "contractRevision": CONTRACT_REVISION,
-                "version": _version(),
+                "version": own_version(),
                 "instance": state.instance,
                 "seenAt": int(now),
                 "draining": state.draining(),
@@ -132,10 +132,3 @@ class Heartbeat:
 
 def _system() -> str:
     return f"{platform.system()} {platform.machine()}"
-
-
-def _version() -> str:
-    try:
-        return version("fleet-dispatch")
-    except PackageNotFoundError:
-        return "0+source"

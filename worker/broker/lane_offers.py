@@ -12,7 +12,7 @@ from typing import Final
 
 from contracts import naming
 from contracts.errors import FleetError, Refused, Unavailable
-from contracts.run_agent import RunAgentResult
+from contracts.plain_result import Outcome
 from validation.admission import refused_result
 from worker.broker.delivery import Delivery, Ending
 from worker.entry_ports import EntryPorts
@@ -30,7 +30,7 @@ class LaneOffers:
         self._ports = ports
         self._never = threading.Event()
 
-    def decline(self, job: VerifiedJob, result: RunAgentResult, delivery: Delivery) -> Ending:
+    def decline(self, job: VerifiedJob, result: Outcome, delivery: Delivery) -> Ending:
         """Note why nothing was started here, and offer the job to the lane's other hosts."""
         reason = result.risks[0].message if result.risks else result.summary
         self._write_down(job.claims.jti, reason)

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from contracts.clock import Clock
 from contracts.errors import CouldNotCheck, KeysRefused, Unavailable
-from contracts.run_agent import RunAgentResult
+from contracts.plain_result import Outcome, as_kept, read_outcome
 from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue, StoredAs
 from worker.announcer import Say
@@ -59,7 +59,7 @@ class Outbox:
         self._away = False
         self._delivering = threading.Lock()
 
-    def conclude(self, job_id: str, result: RunAgentResult, *, why: str = "") -> None:
+    def conclude(self, job_id: str, result: Outcome, *, why: str = "") -> None:
         """End a job with its one result: signed, in the journal, and on its way.
 
         When the disk is full, the reserve makes room. When that is not enough the disk is waited
@@ -70,7 +70,7 @@ class Outbox:
         record = self._journal.find(job_id)
         if record is None or record.result is not None:
             return
-        data = result.to_json().encode("utf-8")
+        data = as_kept(record.kind, result).to_json().encode("utf-8")
         sealed = None if record.iss == LOCAL_SENDER else self._seal(record, data)
         while not self._closed.is_set():
             try:
@@ -100,7 +100,7 @@ class Outbox:
         self._crash.reach("after_stored")
         if stored is StoredAs.OTHER:
             self._say("another_result_was_there", job=record.jti)
-        status = RunAgentResult.model_validate_json(record.result).status.value
+        status = read_outcome(record.kind, record.result).status.value
         # Before the mark: a crash in between repeats this, and shows nothing stale for ever.
         self._board.show(record.jti, "done", status)
         self._board.show_rq_finished(record.jti)

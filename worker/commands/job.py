@@ -15,7 +15,7 @@ import click
 from contracts.clock import SystemClock
 from contracts.errors import ExitCode, Refused, WaitTimedOut
 from contracts.ids import checked_job_id
-from contracts.run_agent import RunAgentResult
+from contracts.plain_result import read_outcome
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
@@ -60,8 +60,8 @@ def print_local_jobs(limit: int, *, as_json: bool) -> None:
     if as_json:
         print_document({"jobs": rows})
         return
-    names = ("jobId", "state", "status", "sender", "lane", "agent", "ticket", "claimedAt")
-    head = ("JOB", "STATE", "STATUS", "SENDER", "LANE", "AGENT", "TICKET", "CLAIMED")
+    names = ("jobId", "state", "status", "sender", "lane", "kind", "agent", "ticket", "claimedAt")
+    head = ("JOB", "STATE", "STATUS", "SENDER", "LANE", "KIND", "AGENT", "TICKET", "CLAIMED")
     print_table(head, [[row[name] for name in names] for row in rows])
 
 
@@ -79,7 +79,7 @@ def print_local_result(job_id: str) -> ExitCode:
             remedy=f"fleet-dispatch job show {job_id}",
         )
     print_document(json.loads(record.result))
-    return EXIT_CODES[RunAgentResult.model_validate_json(record.result).status]
+    return EXIT_CODES[read_outcome(record.kind, record.result).status]
 
 
 @contextlib.contextmanager
@@ -108,7 +108,18 @@ def _record(journal: Journal, job_id: str) -> JobRecord:
 
 
 def _print_job(document: dict[str, Any]) -> None:
-    facts = ("jobId", "state", "status", "sender", "target", "agent", "ticket", "repo", "claimedAt")
+    facts = (
+        "jobId",
+        "state",
+        "status",
+        "sender",
+        "target",
+        "kind",
+        "agent",
+        "ticket",
+        "repo",
+        "claimedAt",
+    )
     rows: list[tuple[object, ...]] = [(name, document[name]) for name in facts if document[name]]
     rows.append(("delivered", document["deliveredAt"] or "no"))
     rows += [("worktree", document["tree"]["path"])] if document["tree"] else []

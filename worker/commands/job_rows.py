@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.run_agent import RunAgentResult
+from contracts.plain_result import Outcome, read_outcome
 from dispatch.times import rfc3339
 from worker.journal.processes import RecordedProcess
 from worker.journal.records import LOCAL_SENDER, JobRecord, Transition
@@ -23,6 +23,7 @@ def job_row(record: JobRecord) -> dict[str, Any]:
         "status": status_of(record),
         "sender": "" if record.iss == LOCAL_SENDER else record.iss,
         "lane": record.lane,
+        "kind": record.kind,
         "agent": record.facts.get("agent", ""),
         "ticket": record.facts.get("ticket", ""),
         "attempts": record.attempt,
@@ -41,7 +42,6 @@ def job_document(
     return {
         **job_row(record),
         "target": record.aud,
-        "kind": record.kind,
         "mode": record.facts.get("mode", ""),
         "repo": record.facts.get("repo", ""),
         "owner": record.owner,
@@ -60,8 +60,8 @@ def status_of(record: JobRecord) -> str:
     return "" if found is None else found.status.value
 
 
-def _parsed(record: JobRecord) -> RunAgentResult | None:
-    return None if record.result is None else RunAgentResult.model_validate_json(record.result)
+def _parsed(record: JobRecord) -> Outcome | None:
+    return None if record.result is None else read_outcome(record.kind, record.result)
 
 
 def _result(record: JobRecord) -> dict[str, Any] | None:

@@ -26,8 +26,9 @@ from contracts.ids import new_job_id
 from contracts.run_agent import Risk, RunAgentResult
 from dispatch.commands.boundary import boundary
 from dispatch.settings import wants_traceback
-from validation.admission import AGENT_NAMES, refused_result
+from validation.admission import refused_result
 from validation.inert import inert_json
+from validation.run_agent_request import AGENT_NAMES
 from worker.runs.local_run import read_task, run_here
 from worker.runs.outcome import EXIT_CODES, was_declined
 from worker.runs.terminal import next_steps, open_missing_streams

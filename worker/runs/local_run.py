@@ -28,8 +28,8 @@ from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.ports import RunWatcher, SilentWatcher
 from runagent.process import system_runner
 from runagent.sandbox.protocol import Sandbox
-from validation.admission import check_payload
 from validation.paths import Grammar
+from validation.run_agent_request import check_run_agent
 from worker.governor.choice import host_governor
 from worker.host_sandbox import host_sandbox
 from worker.journal.journal import Journal
@@ -73,7 +73,7 @@ def run_here(payload: Mapping[str, JsonValue], *, job_id: str, stderr: TextIO) -
 
     Raises FleetError when the run was refused before the host's code was reached.
     """
-    request = check_payload(payload, grammar=_GRAMMAR)
+    request = check_run_agent(payload, _GRAMMAR)
     scrub_own_git_variables()
     settings = load_host_settings()
     sandbox = host_sandbox(settings, system_runner(), process_environment()).sandbox

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from contracts.dispatch_result import DispatchResult, ResultClaims
 from contracts.envelope import RESULT_TYPE, Signer, seal
 from contracts.errors import ExitCode, Refused
+from contracts.plain_result import Outcome, PlainResult, read_outcome
 from contracts.risk_codes import RiskCode
 from contracts.run_agent import Risk, RunAgentResult, Status
 from validation.admission import refused_result
@@ -77,11 +78,14 @@ def expired_job(payload: object, *, job_id: str, host: str) -> RunAgentResult:
     return refused.model_copy(update={"risks": (risk,), "known_risks": (risk.message,)})
 
 
-def was_declined(result: RunAgentResult) -> bool:
+def was_declined(result: Outcome) -> bool:
     """Say whether this host is why nothing was started: then another host may still do the job.
 
-    A stop by a person and a mistake of ours are ends of the job, and no host's reason.
+    A stop by a person and a mistake of ours are ends of the job, and no host's reason. A plain
+    result is one of something that was started.
     """
+    if isinstance(result, PlainResult):
+        return False
     if result.status is not Status.FAILED or result.attempts or result.worktreePath:
         return False
     return not {risk.code for risk in result.risks} & _ENDS_OF_THEIR_OWN
@@ -89,16 +93,15 @@ def was_declined(result: RunAgentResult) -> bool:
 
 def seal_result(record: JobRecord, result: bytes, signer: Signer, *, host: str, now: float) -> str:
     """Return the signed envelope of a result: bound to the job's exact bytes, for its sender."""
-    status = RunAgentResult.model_validate_json(result).status
+    found = read_outcome(record.kind, result)
     outer = DispatchResult(
         jobId=record.jti,
         kind=record.kind,
         target=record.aud,
-        ok=status is Status.COMPLETED,
-        exitCode=int(EXIT_CODES[status]),
-        stdoutTail=result.decode("utf-8"),
+        ok=found.status is Status.COMPLETED,
         startedAt=_rfc3339(record.claimed_at),
         finishedAt=_rfc3339(now),
+        **_told(found, result),
     )
     claims = ResultClaims(
         iss=host,
@@ -109,6 +112,21 @@ def seal_result(record: JobRecord, result: bytes, signer: Signer, *, host: str, 
         payload=outer,
     )
     return seal(claims.model_dump_json().encode("utf-8"), RESULT_TYPE, [signer])
+
+
+def _told(found: Outcome, kept: bytes) -> dict[str, Any]:
+    """Return the part of the outer result that differs by kind."""
+    code = int(EXIT_CODES[found.status])
+    if isinstance(found, RunAgentResult):
+        return {"exitCode": code, "stdoutTail": kept.decode("utf-8")}
+    return {
+        "exitCode": code if found.exitCode is None else found.exitCode,
+        "stdoutTail": found.stdoutTail,
+        "stderrTail": found.stderrTail,
+        "status": found.status,
+        "summary": found.summary,
+        "risks": found.risks,
+    }
 
 
 def _rfc3339(seconds: float) -> str:

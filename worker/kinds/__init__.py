@@ -1,0 +1,1 @@
+"""What this host does for a job of each kind."""
