@@ -170,6 +170,6 @@ def test_a_request_that_the_policy_forbids_gets_a_signed_answer(
 
 
 def test_an_unknown_kind_gets_a_signed_answer(attacked: Host) -> None:
-    result = attacked.result(attacked.push(attacked.job(kind="shell")))
+    result = attacked.result(attacked.push(attacked.job(kind="mail")))
     assert result.status == "failed"
     assert "kind" in result.summary

@@ -26,6 +26,7 @@ from contracts.clock import Clock, SystemClock
 from contracts.dispatch_result import ResultClaims
 from contracts.envelope import JOB_TYPE, RESULT_TYPE, open_envelope, seal
 from contracts.ids import new_job_id
+from contracts.plain_result import unpacked
 from contracts.run_agent import RunAgentResult
 from contracts.strict_json import dump_strict
 from dispatch.key_records import dump_record
@@ -231,7 +232,7 @@ class Host:
         with self.broker.client() as connection:
             return connection.get(naming.result_key(job_id))
 
-    def result(self, job_id: str, *, seconds: float = 60.0) -> RunAgentResult:
+    def result(self, job_id: str, *, seconds: float = 60.0) -> Any:
         """Wait for the verified result of a job and return it."""
         try:
             wait_until(lambda: self.stored(job_id) is not None, f"a result of {job_id}", seconds)
@@ -242,7 +243,7 @@ class Host:
         opened = open_envelope(text, self.sender.keyring, RESULT_TYPE)
         claims = ResultClaims.model_validate_json(opened.payload)
         assert (claims.jti, claims.aud) == (job_id, self.sender.name)
-        return RunAgentResult.model_validate_json(claims.payload.stdoutTail)
+        return unpacked(claims.payload, host=claims.iss)
 
     def start_waiting_job(self, *, aud: str | None = None, **payload: Any) -> str:
         """Start a job whose agent waits for `release`, and return its id once the agent runs."""
