@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.leaks import ProcessMark, describe_and_end, worktrees_of
 from tests.support.sandbox_modes import EXERCISED
@@ -25,6 +26,11 @@ _SCRUBBED_PREFIXES = ("GIT_", "FLEET_DISPATCH_", "XDG_", "CLAUDE", "CODEX_", "GE
 _HOME_NAMES = ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")
 
 
+# A shared machine has no fixed speed: how long one example takes proves nothing.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Close the network of this process for good: an audit hook cannot be taken off. A shell that
     starts the tests in the background has them, and all below them, ignore Ctrl-C: not here."""
@@ -32,6 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     threading._sys = _PatientSys()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand what was exercised in this worker to the process that prints the summary."""
+    handed_over = getattr(session.config, "workeroutput", None)
+    if handed_over is not None:
+        handed_over["sandbox_modes"] = dict(EXERCISED)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take in what a worker exercised."""
+    EXERCISED.update(getattr(node, "workeroutput", {}).get("sandbox_modes", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
