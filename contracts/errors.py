@@ -9,7 +9,8 @@
     |  `- KeysRefused          a key file is missing, foreign, or readable by others
     |- CouldNotCheck           we do not know the answer: never to be read as a yes or a no
     |- Unavailable             a service or a program is not there now; trying again may help
-    |  `- DiskFull             a disk has no room left
+    |  |- DiskFull             a disk has no room left
+    |  `- NotInstalled         a program that a job needs is not on this host
     |- LaunchRefused           the read barrier: the staged prompt could not be read back
     |- WaitTimedOut            no result yet
     `- Interrupted             a person or a signal stopped us
@@ -134,6 +135,10 @@ class DiskFull(Unavailable):
     """A disk has no room left. Its message says ENOSPC, the word that people search for."""
 
     kind = "disk_full"
+
+
+class NotInstalled(Unavailable):
+    """A program that a job needs is not on this host."""
 
 
 class LaunchRefused(FleetError):

@@ -12,31 +12,29 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from contracts.errors import Unavailable
+from contracts.errors import NotInstalled, Unavailable
+from contracts.reason import Reason, ReasonCode
 from contracts.run_agent import Risk
 from runagent.agents import Agent, AgentPreset, Place
-from runagent.agents.classify import classify
 from runagent.agents.reading import Reading
+from runagent.agents.reset_times import rfc3339
+from runagent.attempt_end import Attempted, Patience, conclude
 from runagent.bookings import Bookings
 from runagent.cancellation import run_stoppable
 from runagent.governor import Admission, GovernorAnswer
+from runagent.host_zone import here
 from runagent.launch import StagedPrompt
 from runagent.ports import HostPorts, RunWatcher
-from runagent.process import EndState, ProcessOutcome, ProcessSpec
+from runagent.process import EndState, ProcessSpec
 from runagent.tails import keep_tails
 from validation.inert import one_line
 from validation.verdict import AgentEnd, AgentRun
 
 LINE_MAX_CHARS: Final = 200
-
-_STOPPED: Final = {
-    EndState.TIMED_OUT: AgentEnd.TIMED_OUT,
-    EndState.ABORTED: AgentEnd.ABORTED,
-    EndState.NOT_STARTED: AgentEnd.NOT_STARTED,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,24 +52,11 @@ class Launch:
     bookings: Bookings | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempted:
-    """How an attempt ended. `launched` is false when nothing was started, `denied` the governor's
-    answer where that is why."""
-
-    run: AgentRun
-    launched: bool
-    reading: Reading
-    outcome: ProcessOutcome | None = None
-    risks: tuple[Risk, ...] = ()
-    denied: GovernorAnswer | None = None
-
-
 def find_program(agent: Agent, preset: AgentPreset, environment: Mapping[str, str]) -> str:
     """Return the absolute path of the agent's CLI.
 
     Only absolute entries of PATH are searched: a program that lies in the repository is never the
-    agent. Raises Unavailable naming the program and how to provide it.
+    agent. Raises NotInstalled naming the program and how to provide it.
     """
     name = preset.command[0]
     remedy = (
@@ -91,7 +76,7 @@ def find_program(agent: Agent, preset: AgentPreset, environment: Mapping[str, st
 
 def _found(path: str | None, name: str, remedy: str) -> str:
     if path is None:
-        raise Unavailable(f"the agent's program {name} is not on PATH", remedy=remedy)
+        raise NotInstalled(f"the agent's program {name} is not on PATH", remedy=remedy)
     return path
 
 
@@ -100,7 +85,12 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
 
     Raises LaunchRefused when the prompt cannot be read back: then nothing was started.
     """
-    reading = Reading(launch.agent, _shown_to(ports.watch), ports.redactor)
+    reading = Reading(
+        launch.agent,
+        _shown_to(ports.watch),
+        ports.redactor,
+        monotonic=ports.clock.monotonic,
+    )
     bookings = launch.bookings or Bookings(ports.governor, launch.agent.name, launch.job_id)
     answer = bookings.admit(number)
     if answer.admission is Admission.DENIED:
@@ -111,18 +101,29 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
         risks.append(Risk(code="governor_missing", message=message))
     text = prompt.read_back()
     ports.record("started", number, "")
-    outcome = run_stoppable(ports.runner, _spec(launch, text, reading), ports.cancelled)
+    patience = Patience(reading, ports.retry_patience_s)
+    outcome = run_stoppable(
+        ports.runner, _spec(launch, text, reading), ports.cancelled, patience.is_over
+    )
     reading.finish()
     if outcome.state is not EndState.NOT_STARTED:
         risks += keep_tails(ports.runtime_dir, f"attempt-{number}", outcome)
-    return _ended(launch, number, outcome, reading, risks)
+    now = here(ports.clock.wall(), launch.environment)
+    return conclude(launch.agent.name, number, outcome, reading, patience, now, risks)
 
 
 def denied_start(agent: Agent, answer: GovernorAnswer, number: int) -> Attempted:
     """Return the attempt `number` that the governor denied: nothing was started."""
     phrase = one_line(answer.phrase or "the governor denied this start", 500)
     run = AgentRun(end=AgentEnd.RATE_LIMITED, exit_code=None, attempts=number - 1, why=phrase)
-    return Attempted(run=run, launched=False, reading=Reading(agent), denied=answer)
+    resets = None if answer.resets_at is None else datetime.fromtimestamp(answer.resets_at, UTC)
+    reason = Reason(
+        code=ReasonCode.GOVERNOR_DENIED.value,
+        message=phrase,
+        retryAfterSec=answer.retry_after_s,
+        resetsAt=None if resets is None else rfc3339(resets),
+    )
+    return Attempted(run=run, launched=False, reading=Reading(agent), denied=answer, reason=reason)
 
 
 def _spec(launch: Launch, text: str, reading: Reading) -> ProcessSpec:
@@ -135,31 +136,6 @@ def _spec(launch: Launch, text: str, reading: Reading) -> ProcessSpec:
         timeout_s=launch.limit_s,
         stdin=text.encode("utf-8") if launch.agent.prompt_on_stdin else None,
         sink=reading.take,
-    )
-
-
-def _ended(
-    launch: Launch,
-    number: int,
-    outcome: ProcessOutcome,
-    reading: Reading,
-    risks: list[Risk],
-) -> Attempted:
-    end = _STOPPED.get(outcome.state)
-    why = outcome.why
-    if end is None:
-        classified = classify(launch.agent.name, outcome.exit_code, reading)
-        end = classified.end
-        risks += classified.risks
-        why = one_line(reading.limit_message, 300) if end is AgentEnd.RATE_LIMITED else ""
-    launched = outcome.state is not EndState.NOT_STARTED
-    attempts = number if launched else number - 1
-    return Attempted(
-        run=AgentRun(end=end, exit_code=outcome.exit_code, attempts=attempts, why=why),
-        launched=launched,
-        reading=reading,
-        outcome=outcome,
-        risks=tuple(risks),
     )
 
 

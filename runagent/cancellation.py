@@ -7,25 +7,36 @@ stopped run means.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from runagent.process import ProcessOutcome, ProcessRunner, ProcessSpec, RunningProcess
 
 REASON: Final = "stopped on request"
+GAVE_UP: Final = "stopped by this host after it had tried again for long enough"
 _LOOK_EVERY_S: Final = 0.1
 
 
+def never() -> bool:
+    """Give nothing up."""
+    return False
+
+
 def run_stoppable(
-    runner: ProcessRunner, spec: ProcessSpec, cancelled: threading.Event
+    runner: ProcessRunner,
+    spec: ProcessSpec,
+    cancelled: threading.Event,
+    give_up: Callable[[], bool] = never,
 ) -> ProcessOutcome:
-    """Start `spec` and return its outcome; end its tree when `cancelled` is set.
+    """Start `spec` and return its outcome; end its tree when `cancelled` is set, or when `give_up`
+    says so, which is asked ten times a second.
 
     A KeyboardInterrupt sets `cancelled` and is not raised again: the outcome says ABORTED.
     """
     running = runner.start(spec)
     over = threading.Event()
     watcher = threading.Thread(
-        target=_abort_when, args=(cancelled, over, running), name="stop-watch", daemon=True
+        target=_abort_when, args=(cancelled, over, running, give_up), name="stop-watch", daemon=True
     )
     watcher.start()
     try:
@@ -44,8 +55,16 @@ def _wait(running: RunningProcess, cancelled: threading.Event) -> ProcessOutcome
             running.abort(REASON)
 
 
-def _abort_when(cancelled: threading.Event, over: threading.Event, running: RunningProcess) -> None:
+def _abort_when(
+    cancelled: threading.Event,
+    over: threading.Event,
+    running: RunningProcess,
+    give_up: Callable[[], bool],
+) -> None:
     while not over.is_set():
+        if give_up():
+            running.abort(GAVE_UP)
+            return
         if cancelled.wait(_LOOK_EVERY_S):
             running.abort(REASON)
             return

@@ -15,10 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from contracts.errors import FleetError, Interrupted
+from contracts.errors import FleetError, Interrupted, NotInstalled
+from contracts.reason import Reason, ReasonCode
 from contracts.run_agent import Rename, Risk, RunAgentResult, Validation
 from contracts.sandbox import SandboxReport
-from runagent.attempt import Attempted
+from contracts.usage import Usage
+from runagent.agents.usage_count import total
+from runagent.attempt_end import Attempted
 from runagent.evidence.weighing import Evidence
 from runagent.ports import RunOrder
 from runagent.shown_path import display_path
@@ -48,6 +51,10 @@ class Findings:
     )
     launches: int = 0
     session_id: str = ""
+    agent_version: str = ""
+    reason: Reason | None = None
+    usage: Usage | None = None
+    unknown_events: int = 0
     summary: str = ""
     evidence: Evidence | None = None
     validation: Validation = field(default_factory=Validation)
@@ -67,6 +74,11 @@ class Findings:
         self.launches += attempted.launched
         self.agent = attempted.run
         self.session_id = attempted.reading.session_id or self.session_id
+        self.agent_version = attempted.reading.agent_version or self.agent_version
+        self.reason = attempted.reason
+        told = [part for part in (self.usage, attempted.reading.usage) if part is not None]
+        self.usage = total(told) if told else None
+        self.unknown_events += attempted.reading.unknown
         self.summary = summarise(attempted, self.redactor)
         self.add_risks(attempted.risks)
 
@@ -77,11 +89,14 @@ class Findings:
         if isinstance(error, Interrupted):
             self.interrupt(error.message)
         else:
+            if isinstance(error, NotInstalled):
+                self.reason = Reason(code=ReasonCode.NOT_INSTALLED.value, message=error.message)
             self.risks.append(Risk(code=error.kind, message=str(error)))
             self._end(AgentEnd.FAILED, "")
 
     def interrupt(self, why: str) -> None:
         """Take in that the run was stopped from outside."""
+        self.reason = Reason(code=ReasonCode.STOPPED_BY_US.value, message=why)
         self._end(AgentEnd.ABORTED, why)
 
     def break_off(self, error: Exception) -> None:
@@ -116,7 +131,7 @@ class Findings:
                 job_id=order.job_id,
                 host=order.host,
                 seconds=seconds,
-            )
+            ).model_copy(update={"reason": self.reason})
         if self.evidence is None and self.launches:
             self.risks.append(_NO_EVIDENCE)
         judgement = judge(self.agent, self.validation, _change(self.evidence), self.risks)
@@ -136,6 +151,10 @@ class Findings:
             exitCode=self.agent.exit_code,
             risks=judgement.risks,
             notes=tuple(self.notes),
+            reason=self.reason,
+            usage=self.usage,
+            agentVersion=self.agent_version,
+            unknown_events=self.unknown_events,
             validation=self.validation,
             sandbox=self.sandbox,
             **_place(self.worktree),

@@ -29,6 +29,8 @@ from validation.redaction import Redactor
 
 VALIDATION_TIMEOUT_S: Final = 1_200  # the agent's own default limit, for want of a better measure
 GIT_TIMEOUT_S: Final = 600.0
+# The makers' request limits are counted by the minute: what does not pass within one is no hiccup.
+RETRY_PATIENCE_S: Final = 60.0
 
 
 class RunWatcher(Protocol):
@@ -109,4 +111,5 @@ class HostPorts:
     trust: RepoTrust = TRUST_ALL
     trees: TreeRegistry = NO_REGISTRY
     worktree: WorktreeOptions = field(default_factory=WorktreeOptions)
+    retry_patience_s: float = RETRY_PATIENCE_S  # with a CLI that announces retries of its own
     manifest_bounds: ManifestBounds = field(default_factory=ManifestBounds)  # of one look

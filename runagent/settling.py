@@ -6,7 +6,7 @@ Owns the translation of an attempt's end into what is booked. Judges nothing.
 from __future__ import annotations
 
 from contracts.run_agent import Risk
-from runagent.attempt import Attempted
+from runagent.attempt_end import Attempted
 from runagent.bookings import Bookings
 from runagent.governor import Spent
 

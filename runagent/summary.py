@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from contracts.limits import SUMMARY_MAX_CHARS
-from runagent.attempt import Attempted
+from runagent.attempt_end import Attempted
 from validation.inert import cut, inert, last_lines
 from validation.redaction import Redactor
 from validation.verdict import AgentEnd
@@ -23,7 +23,7 @@ def summarise(attempted: Attempted, redactor: Redactor) -> str:
     words = (reading.answer, reading.said)
     reports = tuple(reversed(reading.errors))
     if attempted.run.end is AgentEnd.RATE_LIMITED:
-        choices = (attempted.run.why, reading.limit_message, *reports, *words)
+        choices = (attempted.run.why, reading.quota.message, *reports, *words)
     elif attempted.run.end is AgentEnd.EXITED_OK:
         choices = (*words, *reports)
     else:

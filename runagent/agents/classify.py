@@ -45,7 +45,7 @@ def _end(agent: AgentName, exit_code: int | None, reading: Reading) -> AgentEnd:
 
 def is_limited(agent: AgentName, exit_code: int | None, reading: Reading) -> bool:
     """Say whether a nonzero exit was a usage limit, a rate limit or a quota."""
-    if reading.limited or (agent, exit_code) in _LIMIT_EXITS:
+    if reading.quota.limited or (agent, exit_code) in _LIMIT_EXITS:
         return True
     if reading.ended or reading.errors:
         return False  # the CLI's events told how it ended; its lines are of something else
@@ -74,6 +74,9 @@ def _risks(exit_code: int | None, reading: Reading) -> tuple[Risk, ...]:
     if exit_code == 0 and reading.events and not reading.ended:
         # Seen of claude and gemini after a signal from elsewhere.
         message = "the agent exited 0 without its CLI's word that the turn had ended"
+        risks.append(Risk(code="turn_unfinished", message=message))
+    if exit_code == 0 and reading.answer_cut:
+        message = "the agent's last answer broke off: its length or its context had reached a bound"
         risks.append(Risk(code="turn_unfinished", message=message))
     denied = list(reading.denials)
     if not denied and any(phrases.is_a_denial_report(line) for line in reading.plain["stderr"]):

@@ -7,16 +7,18 @@ It works in the directory it is started in. A run may print several `result` eve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from contracts.events import Event, EventKind
+from contracts.reason import ReasonCode
 from contracts.run_agent import AgentName
-from runagent.agents import fields, phrases
+from runagent.agents import fields, phrases, usage_count
 from runagent.agents.protocol import AgentPreset, Place
 
 _HTTP_TOO_MANY: Final = 429
+_CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _LIMIT_ERRORS: Final = frozenset({"rate_limit", "billing_error"})
 
 
@@ -42,13 +44,9 @@ class Claude:
             return (*preset.command, "-p", *rest, "--", prompt)
         return (*preset.command, "-p", prompt, *rest)
 
-    def read_line(self, line: str) -> Sequence[Event]:
+    def read_line(self, line: str) -> Sequence[Event] | None:
         """See Agent.read_line."""
-        data = fields.read_object(line)
-        if data is None:
-            return ()
-        read = _READERS.get(fields.text_at(data, "type"))
-        return read(data) if read else ()
+        return fields.read_typed(line, _READERS)
 
 
 def _read_system(data: dict[str, Any]) -> list[Event]:
@@ -57,6 +55,8 @@ def _read_system(data: dict[str, Any]) -> list[Event]:
         session = {
             "sessionId": fields.text_at(data, "session_id"),
             "permissionMode": fields.text_at(data, "permissionMode"),
+            "model": fields.text_at(data, "model"),
+            "agentVersion": fields.text_at(data, "claude_code_version"),
         }
         return [Event(kind=EventKind.SESSION, data=session)]
     if subtype == "api_retry":
@@ -71,7 +71,13 @@ def _read_retry(data: dict[str, Any]) -> list[Event]:
     facts = {name: data.get(name) for name in ("attempt", "max_retries", "error_status", "error")}
     events = [Event(kind=EventKind.STATUS, text=f"retrying after {error}", data=facts)]
     if error in _LIMIT_ERRORS or data.get("error_status") == _HTTP_TOO_MANY:
-        events.append(Event(kind=EventKind.QUOTA, text=error, data={"status": "retrying"}))
+        delay_ms = data.get("retry_delay_ms")
+        told: dict[str, Any] = {"status": "retrying"}
+        if isinstance(delay_ms, int | float) and not isinstance(delay_ms, bool):
+            told["retryAfterSec"] = delay_ms / 1000
+        events.append(Event(kind=EventKind.QUOTA, text=error, data=told))
+    if error == "authentication_failed":
+        events.append(Event(kind=EventKind.AUTH_EXPIRED, text=error, data={"retrying": True}))
     return events
 
 
@@ -81,7 +87,8 @@ def _read_assistant(data: dict[str, Any]) -> list[Event]:
     if error:
         # A message that the CLI wrote itself, in the agent's place.
         message = "\n".join(text for block in blocks if (text := fields.text_at(block, "text")))
-        return [*_read_error_word(error, message), _fault(message or error)]
+        code = ReasonCode.OVERLOADED if error == "server_error" else None
+        return [*_read_error_word(error, message), _fault(message or error, code)]
     inner = bool(fields.text_at(data, "parent_tool_use_id"))
     return [event for block in blocks if (event := _read_block(block, inner=inner))]
 
@@ -142,7 +149,7 @@ def _read_control(data: dict[str, Any]) -> list[Event]:
 def _read_result(data: dict[str, Any]) -> list[Event]:
     denials = fields.list_at(data, "permission_denials")
     events = [_denied(fields.text_at(denial, "tool_name")) for denial in denials]
-    events.append(Event(kind=EventKind.USAGE, data=fields.object_at(data, "usage")))
+    events += _read_usage(data)
     text, status = fields.text_at(data, "result"), data.get("api_error_status")
     failed = data.get("is_error") is True or fields.text_at(data, "subtype").startswith("error")
     if not text:
@@ -153,12 +160,30 @@ def _read_result(data: dict[str, Any]) -> list[Event]:
         "isError": failed,
         "code": status if status is not None else fields.text_at(data, "subtype"),
         "ended": fields.text_at(data, "terminal_reason"),
+        "isCut": fields.text_at(data, "stop_reason") in _CUT_OFF,
     }
     events.append(Event(kind=EventKind.RESULT, text=text, data=facts))
     session_id = fields.text_at(data, "session_id")
     if session_id:
         events.append(Event(kind=EventKind.SESSION, data={"sessionId": session_id}))
     return events
+
+
+def _read_usage(data: dict[str, Any]) -> list[Event]:
+    """Read the tokens of one result: the table by model holds subagents and all earlier turns, the
+    plain sum holds neither."""
+    own, table = fields.object_at(data, "usage"), fields.object_at(data, "modelUsage")
+    if not own and not table:
+        return []
+    usage = usage_count.usage_of(own)
+    if table:
+        hour = usage.cacheWrite1h
+        usage = usage_count.usage_by_model(table)
+        hour = min(hour, usage.cacheWrite5m)
+        split = {"cacheWrite5m": usage.cacheWrite5m - hour, "cacheWrite1h": hour}
+        cost = usage_count.cost_of(data.get("total_cost_usd"))
+        usage = usage.model_copy(update={**split, "costUsd": cost})
+    return [Event(kind=EventKind.USAGE, data=usage_count.as_data(usage, cumulative=bool(table)))]
 
 
 def _read_stream_event(data: dict[str, Any]) -> list[Event]:
@@ -174,15 +199,16 @@ def _read_error_word(error: str, message: str) -> list[Event]:
     return []
 
 
-def _fault(message: str) -> Event:
-    return Event(kind=EventKind.ERROR, text=message, data={"fatal": True})
+def _fault(message: str, code: ReasonCode | None) -> Event:
+    data = {"fatal": True} if code is None else {"fatal": True, "code": code.value}
+    return Event(kind=EventKind.ERROR, text=message, data=data)
 
 
 def _denied(tool: str) -> Event:
     return Event(kind=EventKind.PERMISSION, text=tool, data={"denied": True})
 
 
-_READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = MappingProxyType(
+_READERS: Final[Mapping[str, fields.Reader]] = MappingProxyType(
     {
         "system": _read_system,
         "assistant": _read_assistant,
@@ -191,5 +217,10 @@ _READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = Mapping
         "control_request": _read_control,
         "result": _read_result,
         "stream_event": _read_stream_event,
+        # answers to the host's own control requests, and what only a terminal shows
+        "control_response": fields.read_nothing,
+        "control_cancel_request": fields.read_nothing,
+        "keep_alive": fields.read_nothing,
+        "tool_progress": fields.read_nothing,
     }
 )

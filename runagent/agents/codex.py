@@ -6,18 +6,19 @@ of any size from stdin makes it the agent for long briefs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from contracts.events import Event, EventKind
 from contracts.run_agent import AgentName
-from runagent.agents import fields, phrases
+from runagent.agents import fields, phrases, usage_count
 from runagent.agents.protocol import AgentPreset, Place
 
 _TOOL_ITEMS: Final = frozenset(
     {"command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call"}
 )
+_SILENT_ITEMS: Final = frozenset({"todo_list"})
 
 
 class Codex:
@@ -47,13 +48,9 @@ class Codex:
             "-",
         )
 
-    def read_line(self, line: str) -> Sequence[Event]:
+    def read_line(self, line: str) -> Sequence[Event] | None:
         """See Agent.read_line."""
-        data = fields.read_object(line)
-        if data is None:
-            return ()
-        read = _READERS.get(fields.text_at(data, "type"))
-        return read(data) if read else ()
+        return fields.read_typed(line, _READERS)
 
 
 def _read_thread(data: dict[str, Any]) -> list[Event]:
@@ -74,7 +71,7 @@ def _read_item_start(data: dict[str, Any]) -> list[Event]:
     return [fields.tool_call(kind, fields.text_at(item, "id"), asked)]
 
 
-def _read_item_end(data: dict[str, Any]) -> list[Event]:
+def _read_item_end(data: dict[str, Any]) -> list[Event] | None:
     item = fields.object_at(data, "item")
     kind, text = fields.text_at(item, "type"), fields.text_at(item, "text")
     if kind == "agent_message":
@@ -92,7 +89,7 @@ def _read_item_end(data: dict[str, Any]) -> list[Event]:
         if fields.text_at(item, "status") == "declined":
             events.append(_denied(kind))
         return events
-    return []
+    return [] if kind in _SILENT_ITEMS else None
 
 
 def _denied(tool: str) -> Event:
@@ -100,9 +97,10 @@ def _denied(tool: str) -> Event:
 
 
 def _read_turn_end(data: dict[str, Any]) -> list[Event]:
-    usage = fields.object_at(data, "usage")  # cumulative over resume
+    usage = usage_count.usage_of(fields.object_at(data, "usage"), input_holds_cached=True)
     end = Event(kind=EventKind.RESULT, data={"isError": False, "code": "completed"})
-    return [Event(kind=EventKind.USAGE, data=usage), end]
+    told = usage_count.as_data(usage, cumulative=True)  # over the turns of a thread
+    return [Event(kind=EventKind.USAGE, data=told), end]
 
 
 def _read_turn_failure(data: dict[str, Any]) -> list[Event]:
@@ -114,7 +112,10 @@ def _read_turn_failure(data: dict[str, Any]) -> list[Event]:
 def _read_error(data: dict[str, Any]) -> list[Event]:
     message = fields.text_at(data, "message")
     if message.startswith("Reconnecting"):
-        return [Event(kind=EventKind.STATUS, text=message)]
+        status = Event(kind=EventKind.STATUS, text=message)
+        if not phrases.names_a_limit(message):
+            return [status]
+        return [status, Event(kind=EventKind.QUOTA, text=message, data={"status": "retrying"})]
     return [
         *_read_trouble(message),
         Event(kind=EventKind.ERROR, text=message, data={"fatal": True}),
@@ -129,7 +130,7 @@ def _read_trouble(message: str) -> list[Event]:
     return []
 
 
-_READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = MappingProxyType(
+_READERS: Final[Mapping[str, fields.Reader]] = MappingProxyType(
     {
         "thread.started": _read_thread,
         "turn.started": _read_turn_start,
@@ -137,6 +138,7 @@ _READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = Mapping
         "turn.failed": _read_turn_failure,
         "item.started": _read_item_start,
         "item.completed": _read_item_end,
+        "item.updated": fields.read_nothing,
         "error": _read_error,
     }
 )

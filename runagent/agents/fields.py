@@ -7,10 +7,12 @@ deep nesting and broken text read as nothing. It must never raise for anything a
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from contracts.events import Event, EventKind
-from contracts.limits import EVENT_INPUT_MAX_CHARS
+
+Reader = Callable[[dict[str, Any]], Sequence[Event] | None]
 
 
 def read_object(line: str) -> dict[str, Any] | None:
@@ -23,6 +25,21 @@ def read_object(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def read_typed(line: str, readers: Mapping[str, Reader]) -> Sequence[Event] | None:
+    """Return what the reader of the line's `type` makes of it: () for a line that says nothing or
+    is no object at all, None for an object that nobody here can read."""
+    data = read_object(line)
+    if data is None:
+        return None if line.lstrip().startswith("{") else ()
+    read = readers.get(text_at(data, "type"))
+    return read(data) if read else None
+
+
+def read_nothing(_data: dict[str, Any]) -> Sequence[Event]:
+    """Read a line of a known type that says nothing of use."""
+    return ()
 
 
 def text_at(data: object, *path: str) -> str:
@@ -56,16 +73,8 @@ def value_at(data: object, *path: str) -> object:
 
 
 def tool_call(tool: str, call_id: str, value: object) -> Event:
-    """Return the event of a tool call, its input cut to a preview of 2 000 characters."""
-    return Event(
-        kind=EventKind.TOOL_CALL, text=tool, data={"callId": call_id, "input": preview(value)}
-    )
-
-
-def preview(value: object) -> object:
-    """Return `value` as JSON text if it fits 2 000 characters, else its first part and its size."""
+    """Return the event of a tool call, its input whole, as JSON text unless it is text already: it
+    is cut when it was redacted, and not before."""
     text = value if isinstance(value, str) else json.dumps(value)
-    text = text.encode("utf-8", "replace").decode("utf-8")
-    if len(text) <= EVENT_INPUT_MAX_CHARS:
-        return text
-    return {"truncated": True, "bytes": len(text.encode()), "preview": text[:EVENT_INPUT_MAX_CHARS]}
+    shown = text.encode("utf-8", "replace").decode("utf-8")
+    return Event(kind=EventKind.TOOL_CALL, text=tool, data={"callId": call_id, "input": shown})

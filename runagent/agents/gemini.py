@@ -8,14 +8,14 @@ Both print one JSON object a line, in two shapes that do not collide, so one rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PureWindowsPath
 from types import MappingProxyType
 from typing import Any, Final
 
 from contracts.events import Event, EventKind
 from contracts.run_agent import AgentName
-from runagent.agents import fields, phrases
+from runagent.agents import fields, phrases, usage_count
 from runagent.agents.protocol import AgentPreset, Place
 
 _AGY_MODEL: Final = "Gemini 3.1 Pro (High)"
@@ -59,13 +59,9 @@ class Gemini:
             *asked,
         )
 
-    def read_line(self, line: str) -> Sequence[Event]:
+    def read_line(self, line: str) -> Sequence[Event] | None:
         """See Agent.read_line."""
-        data = fields.read_object(line)
-        if data is None:
-            return ()
-        read = _READERS.get(fields.text_at(data, "type"))
-        return read(data) if read else ()
+        return fields.read_typed(line, _READERS)
 
 
 def _is_gemini_cli(preset: AgentPreset) -> bool:
@@ -77,6 +73,7 @@ def _read_init(data: dict[str, Any]) -> list[Event]:
     facts = {
         "sessionId": session_id,
         "permissionMode": fields.text_at(data, "permission_mode"),
+        "model": fields.text_at(data, "model"),
     }
     return [Event(kind=EventKind.SESSION, data=facts)]
 
@@ -137,17 +134,24 @@ def _read_result(data: dict[str, Any]) -> list[Event]:
     fault = fields.text_at(data, "error") or fields.text_at(data, "error", "message")
     status = fields.text_at(data, "status").lower()
     failed = status not in _GOOD_ENDS
-    events = [
-        Event(
-            kind=EventKind.USAGE,
-            data=fields.object_at(data, "stats") or fields.object_at(data, "usage"),
-        )
-    ]
+    events = _read_usage(data)
     if failed:
         events += _read_trouble(fault)
     text = fault if failed and fault else fields.text_at(data, "response")
     events.append(Event(kind=EventKind.RESULT, text=text, data={"isError": failed, "code": status}))
     return events
+
+
+def _read_usage(data: dict[str, Any]) -> list[Event]:
+    stats = fields.object_at(data, "stats") or fields.object_at(data, "usage")
+    if not stats:
+        return []
+    table = fields.object_at(stats, "models")
+    if table:
+        usage = usage_count.usage_by_model(table, input_holds_cached=True)
+    else:
+        usage = usage_count.usage_of(stats, input_holds_cached=True)
+    return [Event(kind=EventKind.USAGE, data=usage_count.as_data(usage, cumulative=True))]
 
 
 def _read_error(data: dict[str, Any]) -> list[Event]:
@@ -171,7 +175,7 @@ def _denied(tool: str) -> Event:
     return Event(kind=EventKind.PERMISSION, text=tool, data={"denied": True})
 
 
-_READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = MappingProxyType(
+_READERS: Final[Mapping[str, fields.Reader]] = MappingProxyType(
     {
         "init": _read_init,
         "message": _read_message,

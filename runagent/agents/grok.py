@@ -6,13 +6,13 @@ vector beyond some 32 kB. A denied tool ends the turn with `stopReason` `cancell
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
 from contracts.events import Event, EventKind
 from contracts.run_agent import AgentName
-from runagent.agents import fields, phrases
+from runagent.agents import fields, phrases, usage_count
 from runagent.agents.protocol import AgentPreset, Place
 
 # Recorded: end_turn, and cancelled, which is told as a denial. What else ends a turn (max_tokens,
@@ -47,13 +47,9 @@ class Grok:
             "streaming-json",
         )
 
-    def read_line(self, line: str) -> Sequence[Event]:
+    def read_line(self, line: str) -> Sequence[Event] | None:
         """See Agent.read_line."""
-        data = fields.read_object(line)
-        if data is None:
-            return ()
-        read = _READERS.get(fields.text_at(data, "type"))
-        return read(data) if read else ()
+        return fields.read_typed(line, _READERS)
 
 
 def _read_text(data: dict[str, Any]) -> list[Event]:
@@ -79,13 +75,26 @@ def _read_tool_update(data: dict[str, Any]) -> list[Event]:
 
 
 def _read_usage(data: dict[str, Any]) -> list[Event]:
-    return [Event(kind=EventKind.USAGE, data=fields.object_at(data, "usage"))]
+    """Read the tokens of one step; the end tells the sum of all."""
+    usage = usage_count.usage_of(fields.object_at(data, "usage"))
+    return [Event(kind=EventKind.USAGE, data=usage_count.as_data(usage, cumulative=False))]
+
+
+def _read_sum(data: dict[str, Any]) -> list[Event]:
+    own, table = fields.object_at(data, "usage"), fields.object_at(data, "modelUsage")
+    if not own and not table:
+        return []
+    usage = usage_count.usage_of(own)
+    if table:
+        known = {"reasoning": usage.reasoning, "cacheWrite1h": usage.cacheWrite1h}
+        usage = usage_count.usage_by_model(table).model_copy(update=known)
+    return [Event(kind=EventKind.USAGE, data=usage_count.as_data(usage, cumulative=True))]
 
 
 def _read_end(data: dict[str, Any]) -> list[Event]:
     reason, session_id = fields.text_at(data, "stopReason"), fields.text_at(data, "sessionId")
     events = [Event(kind=EventKind.SESSION, data={"sessionId": session_id})] if session_id else []
-    events += _read_usage(data)
+    events += _read_sum(data)
     if reason == "cancelled":
         # Headless, nobody can press cancel: this is the CLI denying a tool. The words of the
         # failed tool call say so too, but a tool can print those.
@@ -105,7 +114,7 @@ def _read_error(data: dict[str, Any]) -> list[Event]:
     return [fault]
 
 
-_READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = MappingProxyType(
+_READERS: Final[Mapping[str, fields.Reader]] = MappingProxyType(
     {
         "text": _read_text,
         "thought": _read_thought,
@@ -114,5 +123,6 @@ _READERS: Final[Mapping[str, Callable[[dict[str, Any]], list[Event]]]] = Mapping
         "usage": _read_usage,
         "end": _read_end,
         "error": _read_error,
+        "available_commands": fields.read_nothing,
     }
 )

@@ -72,6 +72,16 @@ _DENIAL_LINE: Final = re.compile(
     r"|(?:ERROR: |Error: )?(?:This command|This action|[\w-]{1,40}) requires (?:your )?approval\b"
 )
 
+# gemini, measured: "Attempt 3 failed: Resource has been exhausted (e.g. check quota)."
+_RETRY_LINE: Final = re.compile(
+    r"(?:ERROR: |Error: )?Attempt \d{1,3} failed\b(?: with|:)(?P<why>.*)"
+)
+
+_ERROR_LINE: Final = re.compile(
+    r"(?:\[?(?:ERROR|Error|error|API Error|Internal error|fatal|Fatal)\b|\w{1,40}Error:|Error\b"
+    r"|Invalid API key\b|Not logged in\b|No auth\b|Please set an Auth method\b|Couldn't\b)"
+)
+
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 _LINE_MAX_CHARS: Final = 4_000
 
@@ -99,6 +109,17 @@ def is_a_limit_report(line: str) -> bool:
 def is_a_denial_report(line: str) -> bool:
     """Say whether a whole line of plain output is a CLI's report of a denial."""
     return _DENIAL_LINE.match(plain(line)) is not None
+
+
+def is_a_retry_report(line: str) -> bool:
+    """Say whether a whole line of error output tells that a CLI tries again because of a limit."""
+    found = _RETRY_LINE.match(plain(line))
+    return found is not None and names_a_limit(found["why"])
+
+
+def is_an_error_line(line: str) -> bool:
+    """Say whether a whole line of plain output begins as the CLIs' own errors do."""
+    return _ERROR_LINE.match(plain(line)) is not None
 
 
 def plain(line: str) -> str:

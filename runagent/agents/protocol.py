@@ -70,7 +70,7 @@ class Agent(Protocol):
         goes down stdin."""
         ...
 
-    def read_line(self, line: str) -> Sequence[Event]:
-        """Return what one line of stdout says. Lenient: an unknown line says nothing, and no
-        line, however broken, raises."""
+    def read_line(self, line: str) -> Sequence[Event] | None:
+        """Return what one line of stdout says, None for an object of a kind that nobody here can
+        read. Lenient: no line, however broken, raises."""
         ...

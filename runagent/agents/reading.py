@@ -8,14 +8,18 @@ and it must never judge: `classify` does, after the end.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from contracts.events import Event, EventKind
 from contracts.limits import SUMMARY_MAX_CHARS
+from contracts.usage import Usage
+from runagent.agents import phrases, usage_count
 from runagent.agents.lines import LineSplitter
 from runagent.agents.protocol import Agent
+from runagent.agents.quota import Quota, is_progress
 from validation.redaction import RedactedStream, Redactor
 
 _PLAIN_LINES: Final = 60
@@ -25,8 +29,11 @@ _SAID_MAX_CHARS: Final = 2 * SUMMARY_MAX_CHARS
 _NOTES: Final = 20  # denied tools, error messages
 _NOTE_CHARS: Final = 1_000
 
-# After one of these a limit that was reported before did not stop the run.
-_GOES_ON: Final = frozenset({EventKind.TEXT, EventKind.TOOL_CALL, EventKind.TOOL_RESULT})
+_KEPT_KINDS: Final = frozenset(EventKind) - {EventKind.DELTA, EventKind.TEXT}
+
+
+def tell_nobody(_event: Event) -> None:
+    """Keep no event."""
 
 
 class Reading:
@@ -38,8 +45,15 @@ class Reading:
         agent: Agent,
         show: Callable[[str], None] = lambda _text: None,
         redactor: Redactor | None = None,
+        *,
+        tell: Callable[[Event], None] = tell_nobody,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`tell` gets each event that is kept, in its order, its text redacted: the parts of a
+        message as one, once it is whole."""
         self._agent = agent
+        self._tell = tell
+        self._monotonic = monotonic
         self._show = show
         self._redactor = redactor or Redactor()
         self._plain_streams = {name: self._redactor.stream() for name in ("stdout", "stderr")}
@@ -53,10 +67,14 @@ class Reading:
         self.turn_failed = False  # how the last turn ended, by the CLI's own word
         self.end_code = ""
         self.ended = False  # at least one turn was reported as ended
-        self.limited = False
-        self.limit_message = ""
+        self.answer_cut = False  # the last turn ended before its answer did
+        self.quota = Quota()
+        self.usage: Usage | None = None
+        self.agent_version = ""
+        self.fault_code = ""  # the CLI's own word for its last fatal error
         self.login_missing = False
         self.events = 0
+        self.unknown = 0  # objects that no reader knew
         self.denials: deque[str] = deque(maxlen=_NOTES)
         self.approvals: deque[str] = deque(maxlen=_NOTES)
         self.errors: deque[str] = deque(maxlen=_NOTES)
@@ -70,6 +88,7 @@ class Reading:
             EventKind.TOOL_CALL: self._note_tool,
             EventKind.RESULT: self._note_result,
             EventKind.QUOTA: self._note_quota,
+            EventKind.USAGE: self._note_usage,
             EventKind.AUTH_EXPIRED: self._note_login,
             EventKind.PERMISSION: self._note_permission,
             EventKind.APPROVAL: self._note_approval,
@@ -82,6 +101,11 @@ class Reading:
             for line in self._splitters[stream].feed(chunk):
                 self._read(stream, line)
 
+    def has_tried_for(self) -> float:
+        """Return for how many seconds the CLI has announced retries and not got on."""
+        with self._lock:
+            return self.quota.has_tried_for(self._monotonic())
+
     def finish(self) -> None:
         """Read what stands after the last line end."""
         with self._lock:
@@ -91,20 +115,34 @@ class Reading:
             self._end_message()
 
     def _read(self, stream: str, line: str) -> None:
-        events = self._events_of(line) if stream == "stdout" else ()
-        for event in events:
+        if stream == "stderr":
+            self._read_trouble(line)
+            return
+        events = self._events_of(line)
+        if events is None:
+            self.unknown += 1
+        for event in events or ():
             self.events += 1
             self._note(event)
         if not events and line.strip() and not line.lstrip().startswith("{"):
             self._note_plain(stream, line)
 
-    def _events_of(self, line: str) -> Sequence[Event]:
+    def _read_trouble(self, line: str) -> None:
+        """Read a line of error output: plain, or a CLI's report that it tries again."""
+        if not line.strip():
+            return
+        self._note_plain("stderr", line)
+        if phrases.is_a_retry_report(line):
+            text = self._redactor.redact(phrases.plain(line))
+            self._note_quota(Event(kind=EventKind.QUOTA, text=text, data={"status": "retrying"}))
+
+    def _events_of(self, line: str) -> Sequence[Event] | None:
         """Return the events of one line. A line that no reader can take (nested to the very edge
         of what may be parsed) costs itself alone, never the lines after it."""
         try:
             return self._agent.read_line(line)
         except (ValueError, RecursionError):
-            return ()
+            return None
 
     def _note_plain(self, stream: str, line: str) -> None:
         shown = self._plain_streams[stream].feed(line[:_READ_LINE_CHARS] + "\n")
@@ -117,16 +155,21 @@ class Reading:
     def _note(self, event: Event) -> None:
         if event.data.get("partial") is not True:
             event = event.model_copy(update={"text": self._redactor.redact(event.text)})
-        if event.kind in _GOES_ON:
-            self.limited = False
+        if is_progress(event):
+            self.quota.get_on()
+            self.login_missing = False
         if event.kind is not EventKind.TEXT and event.kind is not EventKind.USAGE:
             self._end_message()
         note = self._notes.get(event.kind)
         if note is not None:
             note(event)
+        is_whole = event.kind is EventKind.TEXT and event.data.get("partial") is not True
+        if is_whole or event.kind in _KEPT_KINDS:
+            self._tell(event)
 
     def _note_session(self, event: Event) -> None:
         self.session_id = _word(event, "sessionId")[:200] or self.session_id
+        self.agent_version = _word(event, "agentVersion")[:100] or self.agent_version
 
     def _note_text(self, event: Event) -> None:
         partial = event.data.get("partial") is True
@@ -149,6 +192,7 @@ class Reading:
         """Let out what a message still held back: its last line has no end."""
         if self._message is not None and self._open_text:
             self._say(self._message.finish())
+            self._tell(Event(kind=EventKind.TEXT, text=self.said))
         self._message, self._open_text = None, False
 
     def _note_tool(self, event: Event) -> None:
@@ -158,20 +202,28 @@ class Reading:
         self.ended = True
         self.turn_failed = event.data.get("isError") is True
         self.end_code = _word(event, "code")
+        self.answer_cut = event.data.get("isCut") is True
         if not self.turn_failed:
-            self.limited = self.login_missing = False
+            self.quota.get_on()
+            self.login_missing = False
             self.answer = event.text[: 2 * SUMMARY_MAX_CHARS] or self.answer
         elif event.text:
             self.errors.append(event.text[:_NOTE_CHARS])
 
     def _note_quota(self, event: Event) -> None:
-        status = event.data.get("status")
-        if status in ("rejected", "retrying"):
-            self.limited = True
-            self.limit_message = event.text[:_NOTE_CHARS] or self.limit_message
+        self.quota.note_limit(event, self._monotonic())
+
+    def _note_usage(self, event: Event) -> None:
+        usage = usage_count.from_data(event.data)
+        if self.usage is not None and event.data.get("cumulative") is not True:
+            usage = usage_count.total((self.usage, usage))
+        self.usage = usage
 
     def _note_login(self, event: Event) -> None:
         self.login_missing = True
+        if event.data.get("retrying") is True:
+            self.quota.note_login_retry(self._monotonic())
+            return
         self.errors.append(event.text[:_NOTE_CHARS])
 
     def _note_permission(self, event: Event) -> None:
@@ -182,8 +234,10 @@ class Reading:
         self.approvals.append(event.text[:100])
 
     def _note_error(self, event: Event) -> None:
-        if event.data.get("fatal") is True and event.text:
-            self.errors.append(event.text[:_NOTE_CHARS])
+        if event.data.get("fatal") is True:
+            self.fault_code = _word(event, "code")
+            if event.text:
+                self.errors.append(event.text[:_NOTE_CHARS])
 
 
 def _word(event: Event, name: str) -> str:

@@ -217,5 +217,5 @@ def test_no_json_object_makes_a_reader_raise(
     name: AgentName, kind: str, tree: dict[str, object]
 ) -> None:
     events = AGENTS[name].read_line(json.dumps({**tree, "type": kind}))
-    for event in events:
+    for event in events or ():
         event.model_dump_json()

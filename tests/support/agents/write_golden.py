@@ -28,7 +28,7 @@ def events_of(sample: Path) -> str:
     events = [
         event
         for line in sample.read_text(encoding="utf-8").splitlines()
-        for event in agent.read_line(line)
+        for event in agent.read_line(line) or ()
     ]
     return "".join(
         json.dumps(event.model_dump(mode="json", exclude_defaults=True), sort_keys=True) + "\n"
