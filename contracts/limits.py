@@ -73,9 +73,10 @@ HEARTBEAT_TTL_S: Final = 10
 # Later floors cap a tool call's input in events at this many characters.
 EVENT_INPUT_MAX_CHARS: Final = 2_000
 
-# A host's word about a message: one line for people. A receipt at the broker is one small envelope
-# for each job, replaced by the next one, and goes with the job's own life.
+# A host's word about a message: one line for people. At the broker stand the newest ones of each
+# job, a few hundred bytes each, as long as a result does.
 DELIVERY_NOTE_MAX_CHARS: Final = 500
+DELIVERIES_KEPT_MAX: Final = 64
 DELIVERY_MAX_BYTES: Final = 8_192
 DELIVERY_TTL_S: Final = RESULT_TTL_S
 

@@ -88,7 +88,7 @@ def asks_list(host: str) -> str:
 
 
 def delivery_key(job_id: str) -> str:
-    """Return the key of a host's newest signed word about a message that came again."""
+    """Return the bounded list of hosts' signed words about further messages, the newest first."""
     return f"{PREFIX}:delivery:{job_id}"
 
 

@@ -1,4 +1,4 @@
-"""The one entry: what happens to a text that stood in Redis, in this order and no other.
+"""The one entry: what happens to a text that came through a door, in this order and no other.
 
 Verify, lane claim, journal claim, admission and policy, run, result. Before the signature holds
 nothing is believed and nothing is answered; after the journal's claim the job reaches exactly one
@@ -10,11 +10,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from redis.exceptions import RedisError
 
-from contracts import limits
+from contracts.delivery import DeliveryCode
 from contracts.errors import (
     CouldNotCheck,
     DiskFull,
@@ -26,23 +25,18 @@ from contracts.errors import (
 from contracts.kinds import canonical_kind
 from contracts.plain_result import Outcome
 from validation.admission import refused_result, unknown_kind
-from worker.broker.delivery import Delivery, Ending
 from worker.broker.lane_offers import LaneOffers
+from worker.delivery import Delivery, Ending
 from worker.entry_ports import EntryPorts
-from worker.journal.records import JobRecord, NewJob
+from worker.journal.records import JobRecord
 from worker.journal.schema import JobState
 from worker.kinds.protocol import Task
-from worker.repo_map import map_repo
+from worker.new_job import new_job
+from worker.refusals import Refusals
 from worker.runs.outcome import expired_job, lost_run, was_declined
 from worker.runs.recovery import left_worktree
 from worker.runs.runs import RunDied
-from worker.settings import HostSettings
 from worker.verification import ExpiredJob, VerifiedJob, verify_job
-
-# Reasons that are found after the signature and the id: a person who asks for the job is told.
-_OF_A_KNOWN_SENDER: Final = frozenset(
-    {"lane", "audience", "not_yet_valid", "lifetime", "before_epoch"}
-)
 
 
 class RunEnvelope:
@@ -51,6 +45,7 @@ class RunEnvelope:
     def __init__(self, ports: EntryPorts) -> None:
         self._ports = ports
         self._offers = LaneOffers(ports)
+        self._refusals = Refusals(ports, self._offers)
 
     def __call__(self, text: str, delivery: Delivery) -> Ending:
         """Do what the envelope `text` asks for, if it may be asked; return when it has ended.
@@ -58,9 +53,14 @@ class RunEnvelope:
         Raises Unavailable, CouldNotCheck or Redis's errors while the job is not claimed yet, or
         could not be given back: then the delivery is still taken and comes again.
         """
+        job = self.verified(text, delivery)
+        return Ending.SETTLED if job is None else self.take(job, delivery)
+
+    def verified(self, text: str, delivery: Delivery) -> VerifiedJob | None:
+        """Return the job in `text`; None when it was refused, which it then is for good."""
         ports = self._ports
         try:
-            job = verify_job(
+            return verify_job(
                 text,
                 job_id=delivery.job_id,
                 keys=ports.keyring,
@@ -69,11 +69,24 @@ class RunEnvelope:
                 now=ports.clock.wall(),
             )
         except EnvelopeRefused as error:
-            return self._bury(delivery, error.code)
+            self._refusals.bury(delivery, error.code)
         except InvalidRequest:
-            return self._bury(delivery, "malformed")
+            self._refusals.bury(delivery, "malformed")
+        return None
+
+    def take(self, job: VerifiedJob, delivery: Delivery) -> Ending:
+        """Do what a verified job asks for; see `__call__`."""
         expired = isinstance(job, ExpiredJob)
         return self._expire(job, delivery) if expired else self._take(job, delivery)
+
+    def is_known(self, job: VerifiedJob, delivery: Delivery) -> bool:
+        """Say whether this host has the job already, and answer it as a duplicate then: that needs
+        no free slot."""
+        earlier = self._ports.journal.find(job.claims.jti)
+        if earlier is None or earlier.state is JobState.REFUSED:
+            return False
+        self._refusals.repeat(earlier, job, delivery)
+        return True
 
     def give_up(self, job_id: str, why: str) -> None:
         """End a job of ours that our own mistake broke off, if it has no end yet."""
@@ -85,43 +98,48 @@ class RunEnvelope:
         ports, claims = self._ports, job.claims
         earlier = ports.journal.find(claims.jti)
         if earlier is not None and earlier.state is not JobState.REFUSED:
-            return self._again(earlier, delivery)
-        holder = ports.lanes.claim(claims.jti, exp=claims.exp)
+            return self._refusals.repeat(earlier, job, delivery)
+        holder = self._lane_claim(job, delivery)
         if holder is not None:
-            delivery.settle()
             ports.say("claimed_elsewhere", job=claims.jti, by=holder)
-            return Ending.SETTLED
+            return self._refusals.refuse(job, delivery, f"host {holder} has claimed it")
         if earlier is not None:
             return self._declined_before(earlier, job, delivery)
         ports.crash.reach("before_claim")
         try:
-            earlier = self._claim(job)
+            earlier = self._claim(job, delivery)
         except EnvelopeRefused as error:
-            ports.lanes.release(claims.jti)
-            return self._bury(delivery, error.code)
+            self._give_claim_back(job, delivery)
+            return self._refusals.bury(delivery, error.code)
         except (Unavailable, CouldNotCheck) as error:
-            if job.is_for_a_lane:
+            if job.is_for_a_lane and delivery.is_queued:
                 return self._offers.leave(job, delivery, error)
+            self._give_claim_back(job, delivery)
             raise
-        return self._perform(job, delivery) if earlier is None else self._again(earlier, delivery)
+        if earlier is not None:
+            return self._refusals.repeat(earlier, job, delivery)
+        return self._perform(job, delivery)
 
     def _expire(self, job: VerifiedJob, delivery: Delivery) -> Ending:
         """End a job whose time is over as that, once: nothing of it runs, its sender is told."""
         ports, claims = self._ports, job.claims
         earlier = ports.journal.find(claims.jti)
         if earlier is not None and (earlier.result or earlier.state is not JobState.REFUSED):
-            return self._again(earlier, delivery)
+            return self._refusals.repeat(earlier, job, delivery)
+        if not delivery.is_queued:  # its sender hears it now, and ends the job himself
+            ports.say("expired", job=claims.jti, sender=claims.iss)
+            return self._refusals.refuse(job, delivery, "its time is over")
         # One that ran elsewhere is told by its result for seven days: longer than any job lives.
         if ports.outbox.is_stored(claims.jti) or ports.lanes.claim(claims.jti, exp=claims.exp):
             delivery.settle()
             return Ending.SETTLED
         try:
-            started = None if earlier else self._claim(job)
+            started = None if earlier else self._claim(job, delivery)
         except EnvelopeRefused as error:
             ports.lanes.release(claims.jti)
-            return self._bury(delivery, error.code)
+            return self._refusals.bury(delivery, error.code)
         if started is not None:  # a copy of it that came in time, meanwhile
-            return self._again(started, delivery)
+            return self._refusals.repeat(started, job, delivery)
         if earlier is not None:
             ports.journal.adopt(earlier)
         ports.say("expired", job=claims.jti, sender=claims.iss)
@@ -130,43 +148,59 @@ class RunEnvelope:
         self._tell(delivery.settle)
         return Ending.SETTLED
 
-    def _claim(self, job: VerifiedJob) -> JobRecord | None:
+    def _lane_claim(self, job: VerifiedJob, delivery: Delivery) -> str | None:
+        """Claim a job at the broker; return None when it is ours, else who has it. One that is for
+        this host alone and did not come from there needs no broker."""
+        if not delivery.is_queued and not job.is_for_a_lane:
+            return None
+        return self._ports.lanes.claim(job.claims.jti, exp=job.claims.exp)
+
+    def _give_claim_back(self, job: VerifiedJob, delivery: Delivery) -> None:
+        if delivery.is_queued or job.is_for_a_lane:
+            self._ports.lanes.release(job.claims.jti)
+
+    def _claim(self, job: VerifiedJob, delivery: Delivery) -> JobRecord | None:
         """Claim a job. One that is for this host alone is claimed from the reserve when the disk is
         full, to end as that; one of the lane is for the others then."""
-        new = _new_job(job, self._ports.settings)
+        new = new_job(job, self._ports.settings, door=delivery.queue_name)
         claim = partial(self._ports.journal.claim, new)
-        return claim() if job.is_for_a_lane else self._ports.reserve.lend(claim)
+        is_shared = job.is_for_a_lane and delivery.is_queued
+        return claim() if is_shared else self._ports.reserve.lend(claim)
 
     def _declined_before(self, earlier: JobRecord, job: VerifiedJob, delivery: Delivery) -> Ending:
-        if earlier.result is None and job.is_for_a_lane:
+        if earlier.result is None and job.is_for_a_lane and delivery.is_queued:
             self._ports.journal.adopt(
                 earlier
             )  # an earlier listener of this host may have declined it
             return self._offers.offer(job, delivery, ring=False)
-        return self._again(earlier, delivery)
-
-    def _again(self, earlier: JobRecord, delivery: Delivery) -> Ending:
-        """A message that came before: nothing starts; a result that is there goes out again."""
-        self._ports.say("duplicate", job=earlier.jti, state=earlier.state.value)
-        self._ports.outbox.publish(earlier)
-        delivery.settle()
-        return Ending.SETTLED
+        return self._refusals.repeat(earlier, job, delivery)
 
     def _perform(self, job: VerifiedJob, delivery: Delivery) -> Ending:
         ports, claims = self._ports, job.claims
         ports.crash.reach("after_claim")
         ports.say("claimed", job=claims.jti, sender=claims.iss, aud=claims.aud, lane=claims.lane)
-        if not job.is_for_a_lane:
-            self._tell(delivery.settle)
-        self._tell(lambda: ports.board.show(claims.jti, "started"))
-        self._tell(lambda: ports.board.show_rq_started(claims.jti, ports.settings.host))
+        is_shared = job.is_for_a_lane and delivery.is_queued
+        self._accept(job, delivery, settle=not is_shared)
         result = self._result_of(job)
         ports.crash.reach("after_run")
-        if job.is_for_a_lane and was_declined(result):
+        if is_shared and was_declined(result):
             return self._offers.decline(job, result, delivery)
         ports.outbox.conclude(claims.jti, result)
         self._tell(delivery.settle)
         return Ending.SETTLED
+
+    def _accept(self, job: VerifiedJob, delivery: Delivery, *, settle: bool) -> None:
+        """Tell that the job is claimed where it came from: its sender, or whoever looks."""
+        ports, job_id = self._ports, job.claims.jti
+        if not delivery.is_queued:
+            state = JobState.CLAIMED.value
+            receipt = ports.receipts.of_job(job, DeliveryCode.ACCEPTED, state=state)
+            delivery.answer(DeliveryCode.ACCEPTED, receipt)
+            return
+        if settle:
+            self._tell(delivery.settle)
+        self._tell(lambda: ports.board.show(job_id, "started"))
+        self._tell(lambda: ports.board.show_rq_started(job_id, ports.settings.host))
 
     def _result_of(self, job: VerifiedJob) -> Outcome:
         ports, claims = self._ports, job.claims
@@ -204,42 +238,9 @@ class RunEnvelope:
         more = self._ports.lost_runs.bring_home(record.jti)
         return lost_run(record, host=host, worktree=tree, code=code, why=why, more=more)
 
-    def _bury(self, delivery: Delivery, reason: str) -> Ending:
-        """Refuse what nobody proved to have sent, or what may not be asked any more: no answer."""
-        left = self._offers.leave_unread(delivery) if reason == "unknown_key" else None
-        if left is not None:
-            return left
-        if reason in _OF_A_KNOWN_SENDER and self._ports.journal.find(delivery.job_id) is None:
-            self._ports.board.show(delivery.job_id, "refused", reason)
-        self._ports.board.bury(delivery.queue_name, delivery.job_id, reason)
-        delivery.settle()
-        self._ports.say("buried", queue=delivery.queue_name, reason=reason)
-        return Ending.SETTLED
-
     def _tell(self, act: Callable[[], None]) -> None:
         """Do what is only for show or comes again by itself; a broker that is away stops no run."""
         try:
             act()
         except (RedisError, Unavailable, CouldNotCheck):
             return
-
-
-def _new_job(job: VerifiedJob, settings: HostSettings) -> NewJob:
-    """Return what the journal keeps: no task, and the repo as this host has it."""
-    claims = job.claims
-    shown = {name: claims.payload.get(name) for name in ("agent", "ticket", "mode", "repo")}
-    facts = {name: value for name, value in shown.items() if isinstance(value, str)}
-    facts = {name: value for name, value in facts.items() if len(value) <= limits.PATH_MAX_CHARS}
-    if "repo" in facts:
-        facts["repo"] = map_repo(facts["repo"], settings.repo_paths)
-    return NewJob(
-        jti=claims.jti,
-        iss=claims.iss,
-        kind=claims.kind,
-        lane=claims.lane,
-        aud=claims.aud,
-        job_sha256=job.sha256,
-        iat=claims.iat,
-        exp=claims.exp,
-        facts={**facts, "kid": job.kid, "host": settings.host},
-    )

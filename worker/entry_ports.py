@@ -15,6 +15,7 @@ from worker.broker.outbox import Outbox
 from worker.crash_points import UNARMED, CrashPoints
 from worker.journal.journal import Journal
 from worker.kinds.protocol import JobKind
+from worker.receipts import Receipts
 from worker.reserve import Reserve
 from worker.runs.lost_runs import LostRuns
 from worker.settings import HostSettings
@@ -31,6 +32,7 @@ class EntryPorts:
     lanes: LaneClaims
     board: Board
     outbox: Outbox
+    receipts: Receipts
     kinds: Mapping[str, JobKind]
     reserve: Reserve
     lost_runs: LostRuns

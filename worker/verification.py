@@ -1,4 +1,4 @@
-"""From the text that stood in Redis to a job that its sender meant for us, now.
+"""From the text that came through a door to a job that its sender meant for us, now.
 
 The only door: who holds a `VerifiedJob` holds claims whose signature, issuer, audience, lane and
 time were checked. Touches no disk and no network.
@@ -38,13 +38,14 @@ class ExpiredJob(VerifiedJob):
 def verify_job(
     text: str,
     *,
-    job_id: str,
+    job_id: str | None,
     keys: VerifierLookup,
     host: str,
     lanes: Collection[str],
     now: float,
 ) -> VerifiedJob:
-    """Return the verified job in the envelope `text` that stood in Redis as `job_id`.
+    """Return the verified job in the envelope `text` that stood in Redis as `job_id`; None for one
+    that stood nowhere, and is what its signed text says.
 
     One whose time is over, and nothing else is wrong, is an ExpiredJob. Raises EnvelopeRefused (its
     code is for our log) or InvalidRequest for JSON that is not strict.
@@ -54,7 +55,7 @@ def verify_job(
     key_id = parse_key_id(opened.kid)
     if key_id is None or (key_id.iss, key_id.purpose, key_id.aud) != (claims.iss, JOB, claims.aud):
         raise EnvelopeRefused("signed with a key for something else", code="foreign_key")
-    if claims.jti != job_id:
+    if job_id is not None and claims.jti != job_id:
         raise EnvelopeRefused("stood under another job's id", code="moved")
     if claims.lane not in lanes:
         raise EnvelopeRefused("for a lane that is not served here", code="lane")

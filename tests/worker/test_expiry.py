@@ -17,7 +17,7 @@ from contracts.ids import new_job_id
 from tests.support.broker import Broker
 from tests.support.fleet import wait_until
 from tests.support.hosts import LANE, Host, listening_host
-from worker.broker.delivery import Ending
+from worker.delivery import Ending
 from worker.entry import RunEnvelope
 from worker.journal.journal import Journal
 from worker.journal.records import NewJob

@@ -19,9 +19,10 @@ from tests.support.broker import Broker
 from tests.support.fleet import wait_until
 from worker.broker.bells import Bells
 from worker.broker.board import Board
-from worker.broker.delivery import Delivery, Ending
 from worker.broker.intake import Intake
+from worker.delivery import Delivery, Ending
 from worker.sealed import SealedWorker
+from worker.slots import Slots
 
 QUEUES = ("fd.one", "fd.two")
 
@@ -58,12 +59,13 @@ def push(connection: redis.Redis, queue: str, text: str) -> str:
 
 
 @contextmanager
-def taking(connection: redis.Redis, entry: ScriptedEntry, said: list[str]) -> Iterator[Intake]:
+def taking(connection: redis.Redis, entry: ScriptedEntry, said: list[str]) -> Iterator[Slots]:
     clock, stop = SystemClock(), threading.Event()
+    slots = Slots(1, clock)
     intake = Intake(
         [SealedWorker(queue, "H", connection) for queue in QUEUES],
         entry,  # type: ignore[arg-type]
-        slots=1,
+        slots=slots,
         bells=Bells(connection, QUEUES),
         board=Board(connection, "H", clock),
         clock=clock,
@@ -72,12 +74,12 @@ def taking(connection: redis.Redis, entry: ScriptedEntry, said: list[str]) -> It
     thread = threading.Thread(target=intake.run, args=(stop,))
     thread.start()
     try:
-        yield intake
+        yield slots
     finally:
         stop.set()
         thread.join(30)
         assert not thread.is_alive()
-        assert intake.join(30)
+        assert slots.join(30)
 
 
 def settle(_text: str, delivery: Delivery) -> Ending:
@@ -105,9 +107,9 @@ def test_a_mistake_of_ours_ends_that_job_and_frees_its_slot(connection: redis.Re
     entry, said = ScriptedEntry(act), list[str]()
     push(connection, QUEUES[0], "bad")
     push(connection, QUEUES[0], "good")
-    with taking(connection, entry, said) as intake:
+    with taking(connection, entry, said) as slots:
         wait_until(lambda: f"{QUEUES[0]}:good" in entry.seen, "the next one is taken")
-        wait_until(lambda: intake.free() == 1, "the slot is free")
+        wait_until(lambda: slots.free() == 1, "the slot is free")
     assert entry.given_up == ["the listener failed: ZeroDivisionError"]
     assert "listener_failed" in said
 

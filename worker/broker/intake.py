@@ -2,7 +2,7 @@
 
 A host that is busy takes nothing, so it never holds a lane's job back. What cannot be a job is
 buried and the next look goes on. A broker that is away is waited for, with growing pauses, and
-said once. Starts threads; runs nothing itself.
+said once. Starts jobs in slots; runs nothing itself.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from dispatch.queue.link import translation
 from worker.announcer import Say
 from worker.broker.bells import Bells
 from worker.broker.board import Board
-from worker.broker.delivery import Ending
 from worker.broker.packed_call import Poisoned
 from worker.broker.taken_entry import TakenEntry
+from worker.delivery import Ending
 from worker.entry import RunEnvelope
 from worker.sealed import SealedJob, SealedWorker
+from worker.slots import Slots
 
 BROKER_AWAY: Final = (RedisError, Unavailable, CouldNotCheck)
 _LISTEN_S: Final = 1.0  # a lost ring costs at most this
@@ -42,6 +43,7 @@ class Look(Enum):
     STARTED = auto()
     BURIED = auto()  # something that is no job: look again at once
     NOTHING = auto()
+    BUSY = auto()  # no slot was free: nobody looked
 
 
 class Intake:
@@ -52,7 +54,7 @@ class Intake:
         workers: Sequence[SealedWorker],
         entry: RunEnvelope,
         *,
-        slots: int,
+        slots: Slots,
         bells: Bells,
         board: Board,
         clock: Clock,
@@ -63,15 +65,13 @@ class Intake:
         self._broker = broker
         self._workers = list(workers)
         self._entry = entry
-        self._slots = threading.Semaphore(slots)
+        self._slots = slots
         self._bells = bells
         self._board = board
         self._clock = clock
         self._say = say
         self._lock = threading.Lock()
-        self._free = slots
         self._in_flight: set[tuple[str, str]] = set()
-        self._threads: set[threading.Thread] = set()
         self._passed_on: set[str] = set()
         self._postponed: set[str] = set()
         self._held_until: dict[str, float] = {}
@@ -84,42 +84,27 @@ class Intake:
         """Take jobs until `stop` is set; the jobs that were taken run on."""
         pause = _FIRST_PAUSE_S
         while not stop.is_set():
-            if not self._slots.acquire(timeout=_LISTEN_S):
-                continue
-            started = False
             try:
-                self._reclaim()
-                looked = self._look(stop)
-                started = looked is Look.STARTED
-                self._back()
-                if looked is Look.NOTHING:
+                if self._turn(stop) is Look.NOTHING:
                     self._bells.wait(_LISTEN_S)
                 pause = _FIRST_PAUSE_S
             except BROKER_AWAY as error:
                 self._lost_sight(error, pause, stop)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
-            finally:
-                if not started:
-                    self._slots.release()
 
-    def free(self) -> int:
-        """Return how many jobs could start now."""
-        with self._lock:
-            return self._free
-
-    def job_ids(self) -> list[str]:
-        """Return the ids of the jobs that are in this host's hands, at most one for each slot."""
-        with self._lock:
-            return sorted(job_id for _, job_id in self._in_flight)
-
-    def join(self, seconds: float) -> bool:
-        """Wait at most `seconds` for the running jobs; say whether all have ended."""
-        give_up = self._clock.monotonic() + seconds
-        with self._lock:
-            threads = list(self._threads)
-        for thread in threads:
-            thread.join(max(0.0, give_up - self._clock.monotonic()))
-        return not any(thread.is_alive() for thread in threads)
+    def _turn(self, stop: threading.Event) -> Look:
+        """Look once, with a slot in hand; it is not kept while nothing waits, for another door."""
+        if not self._slots.take(_LISTEN_S):
+            return Look.BUSY
+        looked = Look.NOTHING
+        try:
+            self._reclaim()
+            looked = self._look(stop)
+            self._back()
+        finally:
+            if looked is not Look.STARTED:
+                self._slots.give_back()
+        return looked
 
     def _look(self, stop: threading.Event) -> Look:
         """Look at each queue once, first at the one after the last that had a job."""
@@ -145,15 +130,12 @@ class Intake:
         return partial(self._entry, delivery=TakenEntry(worker, job_id))
 
     def _start(self, worker: SealedWorker, job: SealedJob) -> None:
-        thread = threading.Thread(target=self._perform, args=(worker, job), name=f"job-{job.id}")
         with self._lock:
-            self._free -= 1
             self._in_flight.add((worker.queue_name, job.id))
-            self._threads.add(thread)
-        thread.start()
+        self._slots.start(job.id, partial(self._perform, worker, job))
 
     def _perform(self, worker: SealedWorker, job: SealedJob) -> None:
-        """The top of a job's thread: whatever happens, the slot is free afterwards."""
+        """The top of a job's thread: whatever happens, the job is in nobody's hands afterwards."""
         try:
             if job.perform() is Ending.PASSED_ON:
                 with self._lock:
@@ -169,10 +151,7 @@ class Intake:
             self._entry.give_up(job.id, f"the listener failed: {type(error).__name__}")
         finally:
             with self._lock:
-                self._free += 1
                 self._in_flight.discard((worker.queue_name, job.id))
-                self._threads.discard(threading.current_thread())
-            self._slots.release()
 
     def _reclaim(self) -> None:
         """Put back what was taken and is in nobody's hands."""

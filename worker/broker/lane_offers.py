@@ -14,7 +14,7 @@ from contracts import naming
 from contracts.errors import FleetError, Refused, Unavailable
 from contracts.plain_result import Outcome
 from validation.admission import refused_result
-from worker.broker.delivery import Delivery, Ending
+from worker.delivery import Delivery, Ending
 from worker.entry_ports import EntryPorts
 from worker.journal.schema import JobState
 from worker.verification import VerifiedJob
@@ -70,12 +70,12 @@ class LaneOffers:
         ports.say("left_to_others", job=claims.jti, lane=claims.lane, reason=error.kind)
         return self._pass_on(claims.jti, claims.lane, delivery, ring=True)
 
-    def leave_unread(self, delivery: Delivery) -> Ending | None:
+    def leave_unread(self, job_id: str, delivery: Delivery) -> Ending | None:
         """Leave what a sender signed that this host does not know to a host that may know him.
 
         None when it came over no lane's queue, or when every live host has seen it: nobody's.
         """
-        ports, job_id = self._ports, delivery.job_id
+        ports = self._ports
         lanes = [x for x in ports.settings.lanes if naming.lane_queue(x) == delivery.queue_name]
         if not lanes:
             return None

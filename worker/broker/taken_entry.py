@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts import naming
+from contracts.delivery import DeliveryCode
+from worker.broker.left_receipts import leave_receipt
 from worker.sealed import SealedWorker
 
 
@@ -17,11 +19,24 @@ class TakenEntry:
 
     worker: SealedWorker
     job_id: str
+    is_queued: bool = True
 
     @property
     def queue_name(self) -> str:
         """See Delivery.queue_name."""
         return self.worker.queue_name
+
+    def answer(self, code: DeliveryCode, receipt: str | None) -> None:
+        """Leave the receipt at the broker. See Delivery.answer.
+
+        That a job was accepted is shown by its claim and told by its result: only the other words
+        are left, so that an ordinary job costs nothing more.
+        """
+        if receipt is not None and code is not DeliveryCode.ACCEPTED:
+            leave_receipt(self.worker.connection, self.job_id, receipt)
+
+    def turn_away(self) -> None:
+        """Tell nobody: whoever wrote it to Redis reads no answer. See Delivery.turn_away."""
 
     def settle(self) -> None:
         """See Delivery.settle."""

@@ -146,8 +146,14 @@ class Journal:
                 self._add(database, job_id, 0, JobState.PUBLISHED, "")
         return changed.rowcount > 0
 
+    def note_queued(self, job_id: str) -> bool:
+        """Note that a job which came through another door came over a queue as well, so that its
+        result goes there, too; say whether that is news."""
+        with self._file.writing() as database:
+            return queries.note_queued(database, job_id)
+
     def unpublished(self) -> list[JobRecord]:
-        """Return the senders' jobs whose result was not delivered yet, oldest first."""
+        """Return the queued jobs whose result was not delivered yet, oldest first."""
         with self._file.reading() as database:
             return queries.unpublished(database)
 

@@ -9,6 +9,7 @@ import secrets
 import sqlite3
 
 from worker.journal.records import (
+    HTTP_DOOR,
     LOCAL_SENDER,
     SELECT_JOBS,
     JobRecord,
@@ -16,6 +17,9 @@ from worker.journal.records import (
     read_record,
     read_transition,
 )
+
+# Through which door a job came; jobs of an earlier version all came over a queue.
+_DOOR = "coalesce(json_extract(facts, '$.door'), '')"
 
 
 def find(database: sqlite3.Connection, job_id: str) -> JobRecord | None:
@@ -37,11 +41,23 @@ def without_end(database: sqlite3.Connection) -> list[JobRecord]:
 
 
 def unpublished(database: sqlite3.Connection) -> list[JobRecord]:
-    """Return the senders' jobs whose result was not delivered yet, oldest first."""
+    """Return the queued jobs whose result was not delivered yet, oldest first: a local run owes
+    nobody a message, and what came by HTTP alone is fetched there."""
     query = (
-        f"{SELECT_JOBS} published_at IS NULL AND result NOT NULL AND iss != ? ORDER BY claimed_at"
+        f"{SELECT_JOBS} published_at IS NULL AND result NOT NULL AND iss != ?"
+        f" AND {_DOOR} != ? ORDER BY claimed_at"
     )
-    return [read_record(row) for row in database.execute(query, (LOCAL_SENDER,))]
+    return [read_record(row) for row in database.execute(query, (LOCAL_SENDER, HTTP_DOOR))]
+
+
+def note_queued(database: sqlite3.Connection, job_id: str) -> bool:
+    """Note that a job which came by HTTP came over a queue, too; say whether that is news."""
+    changed = database.execute(
+        "UPDATE jobs SET facts = json_set(facts, '$.door', ?), published_at = NULL"
+        f" WHERE jti = ? AND {_DOOR} = ?",
+        (f"{HTTP_DOOR}, queue", job_id, HTTP_DOOR),
+    )
+    return changed.rowcount > 0
 
 
 def history(database: sqlite3.Connection, job_id: str) -> list[Transition]:

@@ -12,6 +12,7 @@ from contracts.run_agent import KIND
 from worker.journal.schema import JobState
 
 LOCAL_SENDER: Final = "local run"  # not a name a sender can have; such a run owes nobody a message
+HTTP_DOOR: Final = "http"  # the fact `door` of a job that came by HTTP; else its queue's name
 
 # Every column of a job, with the state and attempt of its newest transition.
 SELECT_JOBS: Final = """

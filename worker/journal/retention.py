@@ -10,19 +10,26 @@ import sqlite3
 from typing import Final
 
 from contracts import limits
-from worker.journal.records import LOCAL_SENDER
+from worker.journal.records import HTTP_DOOR, LOCAL_SENDER
 
 # A job without a result that is past its time was declined here and belongs to another host. A
-# local run is owed to nobody: it is kept as long as a delivered result.
-_FORGET_JOBS: Final = """
+# local run is owed to nobody, and what came by HTTP alone is fetched or not: they are kept as long
+# as a delivered result.
+_OLD_END: Final = """
+    (result NOT NULL AND :kept > (SELECT max(at) FROM transitions WHERE job = jti))
+"""
+_OLD_HTTP: Final = f"(json_extract(facts, '$.door') = :http AND {_OLD_END})"
+_FORGET_JOBS: Final = f"""
     DELETE FROM jobs WHERE exp < :replayable AND (
         published_at < :kept
+        OR {_OLD_HTTP}
         OR (result IS NULL AND 'refused' =
             (SELECT state FROM transitions WHERE job = jti ORDER BY id DESC LIMIT 1))
-        OR (iss = :local AND result IS NOT NULL AND :kept >
-            (SELECT max(at) FROM transitions WHERE job = jti)))
-"""
-_FORGOTTEN_FACTS: Final = "SELECT facts FROM jobs WHERE exp < :replayable AND published_at < :kept"
+        OR (iss = :local AND {_OLD_END}))
+"""  # noqa: S608 - constants
+_FORGOTTEN_FACTS: Final = f"""
+    SELECT facts FROM jobs WHERE exp < :replayable AND (published_at < :kept OR {_OLD_HTTP})
+"""  # noqa: S608 - constants
 _FORGET_ROWS: Final = (
     "DELETE FROM transitions WHERE job NOT IN (SELECT jti FROM jobs)",
     "DELETE FROM processes WHERE job NOT IN (SELECT jti FROM jobs)",
@@ -41,6 +48,7 @@ def forget_old(database: sqlite3.Connection, now: float) -> tuple[int, float]:
         "kept": now - limits.RESULT_TTL_S,
         "replayable": int(now - 2 * limits.SKEW_S),
         "local": LOCAL_SENDER,
+        "http": HTTP_DOOR,
     }
     rows = database.execute(_FORGOTTEN_FACTS, bounds).fetchall()
     issued = [int(json.loads(row["facts"]).get("iat", 0)) for row in rows]
