@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from contracts.errors import InvalidRequest, Problem
 from dispatch.config_agents import AgentSection, GovernorSection
+from dispatch.config_http import HostSectionOfSender, HttpSection
 from dispatch.config_worktrees import WorktreeSection, WorktreesSection
 from validation.checks import DETECTOR_NAMES
 
@@ -148,6 +149,8 @@ class ConfigFile(_Section):
     worktree: WorktreeSection = WorktreeSection()
     sandbox: SandboxSection = SandboxSection()
     worktrees: WorktreesSection = WorktreesSection()
+    http: HttpSection = HttpSection()
+    hosts: dict[StrictStr, HostSectionOfSender] = Field(default_factory=dict)
 
 
 def read_config_file(path: Path) -> tuple[ConfigFile, frozenset[str]]:

@@ -41,9 +41,9 @@ class Delivery(Protocol):
         that."""
         ...
 
-    def turn_away(self) -> None:
+    def turn_away(self, reason: str) -> None:
         """Tell whoever sent it that it is refused, and nothing more: nobody proved to be its
-        sender."""
+        sender. `reason` is for our log."""
         ...
 
     def settle(self) -> None:

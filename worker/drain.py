@@ -12,9 +12,9 @@ from typing import Final
 
 from contracts.clock import Clock
 from worker.announcer import Say
-from worker.broker.intake import Intake
 from worker.broker.outbox import Outbox
 from worker.runs.runs import STOP_GRACE_S, Runs
+from worker.slots import Slots
 
 _LOOK_EVERY_S: Final = 1.0
 # After a stop: the run's own grace and evidence, then the whole tree's end.
@@ -36,7 +36,7 @@ class Drain:
 
     def __init__(
         self,
-        intake: Intake,
+        slots: Slots,
         runs: Runs,
         outbox: Outbox,
         *,
@@ -46,7 +46,7 @@ class Drain:
         say: Say,
     ) -> None:
         """`limit_s` is how long running jobs may finish by themselves, on the monotonic clock."""
-        self._intake, self._runs, self._outbox = intake, runs, outbox
+        self._slots, self._runs, self._outbox = slots, runs, outbox
         self._hurry, self._limit_s = hurry, limit_s
         self._clock, self._say = clock, say
 
@@ -65,7 +65,7 @@ class Drain:
     def _await_jobs(self) -> str:
         """Return "" when all jobs have ended, else why they may not go on."""
         give_up = self._clock.monotonic() + self._limit_s
-        while not self._intake.join(_LOOK_EVERY_S):
+        while not self._slots.join(_LOOK_EVERY_S):
             if self._hurry.is_set():
                 return "a second signal"
             if self._clock.monotonic() >= give_up:
@@ -75,7 +75,7 @@ class Drain:
     def _stop_jobs(self, why: str) -> None:
         self._say("stopping", running=self._runs.count(), why=why)
         self._runs.stop_all(why)
-        if not self._intake.join(_STOP_S):
+        if not self._slots.join(_STOP_S):
             self._runs.end_all()
             self._outbox.close()
-            self._intake.join(_STOP_S)
+            self._slots.join(_STOP_S)

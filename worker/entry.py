@@ -56,7 +56,7 @@ class RunEnvelope:
         job = self.verified(text, delivery)
         return Ending.SETTLED if job is None else self.take(job, delivery)
 
-    def verified(self, text: str, delivery: Delivery) -> VerifiedJob | None:
+    def verified(self, text: str | bytes, delivery: Delivery) -> VerifiedJob | None:
         """Return the job in `text`; None when it was refused, which it then is for good."""
         ports = self._ports
         try:

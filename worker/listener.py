@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Final
 
@@ -65,15 +65,16 @@ class Listener:
     def run(self) -> None:
         """Serve until a signal, or `request_stop`, ends it; return when it has ended in order."""
         settings, parts = self._settings, self._parts
-        lanes, url = ",".join(settings.lanes), masked_url(settings.redis_url)
-        self._say("listening", host=settings.host, lanes=lanes, broker=url)
+        lanes = ",".join(settings.lanes)
+        url = masked_url(settings.redis_url) if settings.uses_queue else ""
+        door = parts.door.url if parts.door is not None else ""
+        self._say("listening", host=settings.host, lanes=lanes, broker=url, door=door)
         if not parts.reserve.hold():
             self._say("disk_full", folder=settings.state_dir, remedy="free space there")
         ended = threading.Event()
         background = [
-            threading.Thread(target=parts.heartbeat.run, args=(ended,), name="heartbeat"),
-            threading.Thread(target=parts.outbox.run, args=(ended,), name="outbox"),
-            threading.Thread(target=parts.housekeeping.run, args=(ended,), name="housekeeping"),
+            threading.Thread(target=run, args=(ended,), name=name)
+            for name, run in self._background().items()
         ]
         for thread in background:
             thread.start()
@@ -83,18 +84,38 @@ class Listener:
             parts.housekeeping.tidy()
             if settings.worktrees.gc:
                 parts.collection.start(ended)
-            with parts.hang_up.after(_LOOK_S, since=self._stop):
-                parts.intake.run(self._stop)
+            if parts.door is not None:
+                parts.door.start()
+            self._take_jobs()
             parts.drain.run()
-            with parts.hang_up.after(_LAST_DELIVERY_S):
-                parts.outbox.deliver_all()
+            if settings.uses_queue:
+                with parts.hang_up.after(_LAST_DELIVERY_S):
+                    parts.outbox.deliver_all()
         finally:
+            if parts.door is not None:
+                parts.door.close()
             ended.set()
             parts.outbox.wake()
             with parts.hang_up.after(_CLOSING_S):
                 for thread in background:
                     thread.join(_JOIN_S)
                 self._close()
+
+    def _background(self) -> dict[str, Callable[[threading.Event], None]]:
+        """Return what runs beside the jobs, by name. Without a queue nothing touches the broker."""
+        parts = self._parts
+        always = {"housekeeping": parts.housekeeping.run}
+        if self._settings.uses_queue:
+            return {**always, "heartbeat": parts.heartbeat.run, "outbox": parts.outbox.run}
+        return {**always, "lease": parts.heartbeat.keep_lease}
+
+    def _take_jobs(self) -> None:
+        """Take jobs until the first signal; those of the door come by themselves."""
+        if not self._settings.uses_queue:
+            self._stop.wait()
+            return
+        with self._parts.hang_up.after(_LOOK_S, since=self._stop):
+            self._parts.intake.run(self._stop)
 
     def request_stop(self) -> None:
         """Drain at the first call; stop what runs, too, at the second."""
@@ -118,7 +139,7 @@ class Listener:
 
     def _close(self) -> None:
         parts = self._parts
-        if not parts.lease.is_lost:
+        if self._settings.uses_queue and not parts.lease.is_lost:
             parts.heartbeat.stop()
         parts.bells.close()
         parts.lease.release()

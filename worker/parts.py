@@ -20,15 +20,17 @@ from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
 from runagent.process import ProcessRunner
 from worker.announcer import Say
+from worker.asks import Asks
 from worker.broker.bells import Bells
 from worker.broker.board import Board
 from worker.broker.connection import connect_listener
 from worker.broker.hang_up import HangUp
 from worker.broker.heartbeat import Heartbeat, HostState
 from worker.broker.intake import Intake
-from worker.broker.lane_claims import LaneClaims
+from worker.broker.lane_claims import LaneClaims, NoLaneClaims
 from worker.broker.outbox import Outbox
 from worker.broker.queues import queues_served
+from worker.door import Door, DoorPorts, build_door
 from worker.drain import Drain
 from worker.entry import RunEnvelope
 from worker.entry_ports import EntryPorts
@@ -37,6 +39,7 @@ from worker.journal.host_lease import HostLease
 from worker.journal.journal import Journal
 from worker.kinds.table import host_kinds
 from worker.probes import Probes
+from worker.receipts import Receipts
 from worker.reserve import Reserve
 from worker.runs.lost_runs import LostRuns
 from worker.runs.recovery import WHY_ENDED, Recovery
@@ -44,6 +47,7 @@ from worker.runs.run_folders import RunFolders
 from worker.runs.runs import Runs
 from worker.sealed import SealedWorker
 from worker.settings import HostSettings, load_policy
+from worker.slots import Slots
 from worker.trees.desk import open_desk
 from worker.trees.periodic import PeriodicCollection
 
@@ -77,6 +81,7 @@ class Parts:
     housekeeping: Housekeeping
     bells: Bells
     intake: Intake
+    door: Door | None  # None: no HTTP
     drain: Drain
     probes: Probes
     heartbeat: Heartbeat
@@ -116,16 +121,20 @@ def build_parts(given: Given) -> Parts:
     )
     folders = RunFolders(settings.runs_dir, journal, clock)
     runs = Runs(runner, given.environment, journal, other_limits_s=settings.other_limits_s)
+    make_claims = LaneClaims if settings.uses_queue else NoLaneClaims
+    lanes = make_claims(connection, settings.host, clock, instance=instance)
+    receipts = Receipts(keyring, clock, say)
     entry = RunEnvelope(
         EntryPorts(
             settings=settings,
             policy=policy,
             keyring=keyring,
             journal=journal,
-            lanes=LaneClaims(connection, settings.host, clock, instance=instance),
+            lanes=lanes,
             board=board,
             outbox=outbox,
             kinds=host_kinds(settings, runs, clock),
+            receipts=receipts,
             reserve=reserve,
             lost_runs=lost,
             clock=clock,
@@ -135,10 +144,11 @@ def build_parts(given: Given) -> Parts:
     )
     queues = queues_served(settings.host, settings.lanes)
     bells = Bells(connection, queues)
+    slots = Slots(settings.concurrency, clock)
     intake = Intake(
         [SealedWorker(queue_name, settings.host, connection) for queue_name in queues],
         entry,
-        slots=settings.concurrency,
+        slots=slots,
         bells=bells,
         board=board,
         clock=clock,
@@ -146,7 +156,7 @@ def build_parts(given: Given) -> Parts:
         broker=masked_url(settings.redis_url),
     )
     drain = Drain(
-        intake,
+        slots,
         runs,
         outbox,
         hurry=given.force,
@@ -159,11 +169,25 @@ def build_parts(given: Given) -> Parts:
         host=settings.host,
         lanes=settings.lanes,
         slots=settings.concurrency,
-        free=intake.free,
-        jobs=intake.job_ids,
+        free=slots.free,
+        jobs=slots.job_ids,
         agents=probes.found,
         instance=instance,
         draining=given.stop.is_set,
+    )
+    door = build_door(
+        settings,
+        DoorPorts(
+            entry=entry,
+            slots=slots,
+            journal=journal,
+            outbox=outbox,
+            receipts=receipts,
+            asks=Asks(keyring, clock),
+            is_draining=given.stop.is_set,
+            clock=clock,
+            say=say,
+        ),
     )
     desk = open_desk(settings, journal, runner=runner, clock=clock)
     return Parts(
@@ -177,6 +201,7 @@ def build_parts(given: Given) -> Parts:
         housekeeping=Housekeeping(journal, folders, clock, say),
         bells=bells,
         intake=intake,
+        door=door,
         drain=drain,
         probes=probes,
         heartbeat=Heartbeat(

@@ -30,8 +30,7 @@ class Refusals:
         """Refuse what nobody proved to have sent, or what may not be asked any more: no answer."""
         ports, job_id = self._ports, delivery.job_id
         if not delivery.is_queued or job_id is None:
-            delivery.turn_away()
-            ports.say("turned_away", door=delivery.queue_name, reason=reason)
+            delivery.turn_away(reason)
             return Ending.SETTLED
         left = self._offers.leave_unread(job_id, delivery) if reason == "unknown_key" else None
         if left is not None:

@@ -16,6 +16,7 @@ from typing import Any
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from contracts.run_agent import AgentName
 from dispatch.broker_url import url_secrets
+from dispatch.config_http import NO_HTTP, HttpSection
 from dispatch.config_worktrees import WorktreesSection
 from dispatch.private_files import read_private_file
 from dispatch.settings import Settings, load_settings
@@ -57,6 +58,8 @@ class HostSettings:
     keys_dir: Path
     state_dir: Path
     config_dir: Path
+    http: HttpSection = NO_HTTP
+    uses_queue: bool = True  # False: the HTTP door alone, and no broker is ever asked
     crash: CrashPoints = UNARMED  # a test's; never set otherwise
 
     @property
@@ -125,6 +128,7 @@ def host_settings(settings: Settings) -> HostSettings:
         keys_dir=settings.places.keys_dir,
         state_dir=settings.places.state_dir,
         config_dir=settings.places.config_dir,
+        http=settings.http,
     )
 
 

@@ -36,7 +36,7 @@ class ExpiredJob(VerifiedJob):
 
 
 def verify_job(
-    text: str,
+    text: str | bytes,
     *,
     job_id: str | None,
     keys: VerifierLookup,

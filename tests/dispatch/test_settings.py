@@ -52,7 +52,7 @@ def test_a_flag_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
     ("text", "key", "known"),
     [
         ('[fleet]\nredis_urll = "x"\n', "fleet.redis_urll", "redis_url"),
-        ("[hosts]\n", "hosts", "repo_paths"),
+        ("[machines]\n", "machines", "repo_paths"),
         ('[agents.codex]\ncmd = ["codex"]\n', "agents.codex.cmd", "command, flags"),
         ("[validation]\nlimit = 1\n", "validation.limit", "timeout_s"),
     ],

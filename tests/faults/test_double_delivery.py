@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from contracts import naming
+from contracts import limits, naming
+from contracts.delivery import DeliveryCode
 from tests.support.broker import Broker
 from tests.support.fleet import make_repository, wait_until
 from tests.support.hosts import LANE, Host, make_host, make_sender
+from tests.support.http_door import Answer, open_door
 
 LANE_AUD = naming.lane_audience(LANE)
 COPIES = 50
@@ -77,6 +83,41 @@ def test_fifty_parallel_duplicates_of_a_job_for_a_lane_start_on_one_host_once(
     assert one.starts + two.starts == 1
     with broker.client() as connection:
         assert not connection.exists(naming.other_results_key(job_id))
+
+
+def test_fifty_copies_over_queue_and_http_at_once_start_once_and_the_rest_get_signed_receipts(
+    host: Host,
+) -> None:
+    """K69: one start; every other copy is answered `duplicate` under the host's own key."""
+    host.stop()
+    host.options = ("--concurrency", "2")
+    door = open_door(host)
+    host.start()
+    claims = host.job(payload=host.payload(task="wait until released"))
+    envelope, job_id = host.sender.sign(claims), claims["jti"]
+    host.push(claims, envelope=envelope)
+    with ThreadPoolExecutor(max_workers=12) as pool:
+        posted = [pool.submit(door.post_until_taken, envelope) for _ in range(24)]
+        deliver_copies(host, host.queue_name, job_id, copies=25)
+        answers = [item.result() for item in posted]
+    wait_until_all_are_settled(host, host.queue_name)
+    with host.broker.client() as connection:
+        left = connection.lrange(naming.delivery_key(job_id), 0, -1)
+        assert 0 < connection.ttl(naming.delivery_key(job_id)) <= limits.DELIVERY_TTL_S
+    assert {item.status for item in answers} == {202}
+    codes = Counter(door.code(item) for item in answers)
+    codes.update(door.receipt(Answer(0, {}, text)).code for text in left)
+    # The one that started over the queue needs no receipt: its claim and its result say it.
+    assert codes[DeliveryCode.DUPLICATE] == 49
+    assert codes[DeliveryCode.ACCEPTED] + (len(left) == 25) == 1
+    assert {door.receipt(item).jobSha256 for item in answers} == {
+        hashlib.sha256(base64.b64decode(json.loads(envelope)["payload"])).hexdigest()
+    }
+    host.release()
+    assert host.result(job_id).status == "completed"
+    assert door.result(job_id).status == "completed"
+    assert host.starts == 1
+    assert host.journal_history(job_id).count("started") == 1
 
 
 @pytest.mark.parametrize("aud", [None, LANE_AUD], ids=["for the host", "for the lane"])

@@ -94,8 +94,10 @@ def test_a_job_whose_copy_began_in_time_meanwhile_is_not_ended_as_expired(tmp_pa
                 conclude=lambda *told: ended.append(told),
             ),
             settings=SimpleNamespace(host="HOST", repo_paths={}),
+            receipts=SimpleNamespace(of_record=lambda *_said, **_more: None),
             say=lambda *_what, **_details: None,
         )
+        ports.journal.note_queued = journal.note_queued
         claims = SimpleNamespace(
             **{name: getattr(job, name) for name in ("jti", "iss", "kind", "lane", "aud", "exp")},
             iat=1,
@@ -103,7 +105,12 @@ def test_a_job_whose_copy_began_in_time_meanwhile_is_not_ended_as_expired(tmp_pa
         )
         expired: Any = SimpleNamespace(claims=claims, is_for_a_lane=True, sha256="", kid="")
         settled: list[bool] = []
-        delivery: Any = SimpleNamespace(settle=lambda: settled.append(True))
+        delivery: Any = SimpleNamespace(
+            is_queued=True,
+            queue_name="queue",
+            answer=lambda *_said: None,
+            settle=lambda: settled.append(True),
+        )
         assert RunEnvelope(ports)._expire(expired, delivery) is Ending.SETTLED
         assert (ended, settled) == ([], [True])
         record = journal.find(job.jti)

@@ -6,6 +6,7 @@ at it to tell whether anybody else could do a job, and nothing else depends on i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -117,6 +118,14 @@ class Heartbeat:
                 self.beat()
             except (RedisError, Unavailable, CouldNotCheck):
                 pass  # the next beat is 3 s away, and the intake has said that the broker is away
+            if self._clock.wait(stop, limits.HEARTBEAT_EVERY_S):
+                return
+
+    def keep_lease(self, stop: threading.Event) -> None:
+        """Renew the host's lease until `stop` is set and beat for nobody: there is no broker."""
+        while True:
+            with contextlib.suppress(Unavailable, CouldNotCheck):
+                self._renew()
             if self._clock.wait(stop, limits.HEARTBEAT_EVERY_S):
                 return
 

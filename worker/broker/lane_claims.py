@@ -111,6 +111,17 @@ class LaneClaims:
         return lanes if isinstance(lanes, list) else []
 
 
+class NoLaneClaims(LaneClaims):
+    """The claims of a host without a broker: whatever reaches it is its own to take."""
+
+    def claim(self, job_id: str, *, exp: int) -> str | None:  # noqa: ARG002 - as the other one
+        """Return None: nobody else can have it from here."""
+        return None
+
+    def release(self, job_id: str) -> None:
+        """Do nothing: there is nobody to give it back to."""
+
+
 def _text(data: bytes) -> str:
     return _plain(data.decode("utf-8", "replace"))
 

@@ -7,6 +7,7 @@ is that text byte for byte. Storing it twice is harmless on the other side. Neve
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Final
 
 from redis.exceptions import RedisError
@@ -57,6 +58,7 @@ class Outbox:
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._away = False
+        self._told: list[Callable[[str], None]] = []
         self._delivering = threading.Lock()
 
     def conclude(self, job_id: str, result: Outcome, *, why: str = "") -> None:
@@ -80,6 +82,8 @@ class Outbox:
                     self._crash.reach("after_done")
                     self._say("done", job=job_id, status=result.status.value)
                     self._wake.set()
+                    for tell in self._told:
+                        tell(job_id)
                 else:
                     self._say("result_not_taken", job=job_id, reason="a later listener ended it")
                 return
@@ -87,14 +91,23 @@ class Outbox:
                 self._say("journal_unavailable", job=job_id, reason=error.message)
                 self._clock.wait(self._closed, _JOURNAL_PAUSE_S)
 
+    def on_end(self, act: Callable[[str], None]) -> None:
+        """Call `act` with the id of each job that ends from here on, when its result is on disk."""
+        self._told.append(act)
+
+    def sealed(self, record: JobRecord) -> str | None:
+        """Return the one signed envelope of a result; None when there is no result, or no key to
+        sign it with."""
+        if record.sealed or record.result is None:
+            return record.sealed
+        sealed = self._seal(record, record.result)
+        return None if sealed is None else self._journal.keep_sealed(record.jti, sealed)
+
     def publish(self, record: JobRecord) -> None:
         """Deliver one result now, again if need be. Raises when the broker is away."""
-        if record.result is None:
+        sealed = self.sealed(record)
+        if record.result is None or sealed is None:
             return
-        sealed = record.sealed or self._seal(record, record.result)
-        if sealed is None:
-            return
-        sealed = record.sealed or self._journal.keep_sealed(record.jti, sealed)
         self._crash.reach("before_publish")
         stored = self._queue.store_result(record.jti, sealed)
         self._crash.reach("after_stored")

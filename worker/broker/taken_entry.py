@@ -35,7 +35,7 @@ class TakenEntry:
         if receipt is not None and code is not DeliveryCode.ACCEPTED:
             leave_receipt(self.worker.connection, self.job_id, receipt)
 
-    def turn_away(self) -> None:
+    def turn_away(self, reason: str) -> None:
         """Tell nobody: whoever wrote it to Redis reads no answer. See Delivery.turn_away."""
 
     def settle(self) -> None:

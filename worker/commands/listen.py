@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import click
 
 from contracts.clock import SystemClock
+from contracts.errors import InvalidRequest, Problem
 from dispatch.commands.boundary import boundary
 from dispatch.settings import REDIS_VARIABLE
 from runagent.process import system_runner
@@ -18,6 +20,7 @@ from worker.settings import load_host_settings, process_environment
 _EXAMPLE: Final = """\b
 Example:
   fleet-dispatch listen --lane MULTI-MODEL --concurrency 2
+  fleet-dispatch listen --lane MULTI-MODEL --http 127.0.0.1:8460 --no-queue
 """
 
 
@@ -39,6 +42,12 @@ Example:
     "--concurrency", type=click.IntRange(1, 64), default=None, help="Jobs at the same time."
 )
 @click.option("--redis-url", default=None, metavar="URL", help="Where the broker is.")
+@click.option(
+    "--http", "bind", default=None, metavar="HOST:PORT", help="Take jobs over HTTP there, too."
+)
+@click.option("--http-tls-cert", "tls_cert", default=None, metavar="FILE", help="Its chain, PEM.")
+@click.option("--http-tls-key", "tls_key", default=None, metavar="FILE", help="Its key, PEM.")
+@click.option("--no-queue", is_flag=True, help="Use no broker: take jobs over HTTP alone.")
 @click.option("--json", "as_json", is_flag=True, help="Say state changes as JSON lines on stdout.")
 @boundary
 def command(
@@ -47,6 +56,10 @@ def command(
     host: str | None,
     concurrency: int | None,
     redis_url: str | None,
+    bind: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    no_queue: bool,
     as_json: bool,
 ) -> None:
     """Build the listener from settings and flags, and serve."""
@@ -56,8 +69,15 @@ def command(
             "host.name": host,
             "host.concurrency": concurrency,
             "fleet.redis_url": redis_url,
+            "http.bind": bind,
+            "http.tls_cert": tls_cert,
+            "http.tls_key": tls_key,
         }
     )
+    if no_queue and not settings.http.bind:
+        problem = Problem("--no-queue", "leaves no way in", "name an address with --http")
+        raise InvalidRequest([problem])
+    settings = replace(settings, uses_queue=not no_queue)
     host_sandbox(settings, system_runner(), process_environment())  # refused now, not job by job
     clock = SystemClock()
     listener = Listener(

@@ -54,7 +54,7 @@ def note_queued(database: sqlite3.Connection, job_id: str) -> bool:
     """Note that a job which came by HTTP came over a queue, too; say whether that is news."""
     changed = database.execute(
         "UPDATE jobs SET facts = json_set(facts, '$.door', ?), published_at = NULL"
-        f" WHERE jti = ? AND {_DOOR} = ?",
+        " WHERE jti = ? AND json_extract(facts, '$.door') = ?",
         (f"{HTTP_DOOR}, queue", job_id, HTTP_DOOR),
     )
     return changed.rowcount > 0
