@@ -20,6 +20,7 @@ from contracts.ask import AskClaims
 from contracts.cancel import CancelClaims
 from contracts.delivery import DeliveryClaims
 from contracts.dispatch_result import DispatchResult, ResultClaims
+from contracts.held import HeldClaims
 from contracts.job_claims import JobClaims
 from contracts.ping import PingAnswer, PingRequest
 from contracts.receipt import ReceiptClaims
@@ -41,6 +42,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "cancel_claims": CancelClaims,
     "ask_claims": AskClaims,
     "delivery_claims": DeliveryClaims,
+    "held_claims": HeldClaims,
 }
 
 _REQUESTS: Final = frozenset({RunAgentRequest, PingRequest, ShellRequest})

@@ -32,7 +32,7 @@ class Verb:
 
 VERBS: Final[dict[str, Verb]] = {
     "init": Verb("dispatch.commands.init:command", "Set this machine up as sender and host."),
-    "keys": Verb("dispatch.commands.keys:command", "Grant, accept and list keys."),
+    "keys": Verb("dispatch.commands.keys:command", "Grant, accept, rotate and revoke keys."),
     "enqueue": Verb("dispatch.commands.enqueue:command", "Sign a job and queue it."),
     "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
     "result": Verb("dispatch.commands.result:command", "Print the result of a job."),

@@ -45,6 +45,7 @@ class Heartbeat(BaseModel):
     version: _Text = ""
     seenAt: float = 0.0
     draining: bool = False
+    held: tuple[str, ...] = ()  # signed statements of the keys that it holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

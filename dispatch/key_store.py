@@ -71,9 +71,15 @@ def new_master(name: str, generation: int, *, algorithm: str, days: int, now: fl
     )
 
 
-def record_grant(keys_dir: Path, grant: Grant) -> None:
-    """Note on the sender that `grant` was given, in place of an earlier one to the same host."""
-    note = Granted(**grant.model_dump(exclude={"record", "keys"}))
+def record_grant(keys_dir: Path, grant: Grant, *, held_at: int | None = None) -> None:
+    """Note on the sender that `grant` was given, in place of an earlier one to the same host of
+    the same generation; `held_at` when it is known to have been taken in (Unix seconds)."""
+    fields = grant.model_dump(exclude={"record", "keys"})
+    write_note(keys_dir, Granted(**fields, heldAt=held_at))
+
+
+def write_note(keys_dir: Path, note: Granted) -> None:
+    """Write the sender's note of a grant, in place of what was there."""
     write_private_file(keys_dir / record_name(note), dump_record(note), replace=True)
 
 

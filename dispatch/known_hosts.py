@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from contracts.errors import KeysRefused
 from contracts.naming import lane_queue
+from dispatch.holdings import note_held
 from dispatch.hosts import HostView, no_listener_words, view_hosts
 from dispatch.keyring import SenderKeyring
 from dispatch.queue import FleetQueue
 
 
 def known_hosts(keyring: SenderKeyring | KeysRefused, queue: FleetQueue) -> list[HostView]:
-    """Return every host that was seen or granted keys, silent ones included.
+    """Return every host that was seen or granted keys, silent ones included; note which keys of
+    ours the living ones prove to hold.
 
     Raises Unavailable when the broker is away.
     """
@@ -21,7 +23,11 @@ def known_hosts(keyring: SenderKeyring | KeysRefused, queue: FleetQueue) -> list
     if isinstance(keyring, SenderKeyring):
         names = {grant.host for grant in keyring.grants}
         granted = {name: sorted(keyring.lanes_of(name) or ()) for name in names}
-    return view_hosts(queue.heartbeats(), list(granted.items()))
+    hosts = view_hosts(queue.heartbeats(), list(granted.items()))
+    if isinstance(keyring, SenderKeyring):
+        beats = [host.beat for host in hosts if host.beat is not None]
+        note_held(keyring, ((beat.host, text) for beat in beats for text in beat.held))
+    return hosts
 
 
 @dataclass(frozen=True, slots=True)

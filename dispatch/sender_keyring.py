@@ -15,11 +15,12 @@ from contracts import limits
 from contracts.clock import Clock
 from contracts.envelope import Signer, Verifier
 from contracts.errors import KeysRefused
+from contracts.naming import host_audience
 from dispatch.algorithms import build_signer, build_verifier, checking_part
 from dispatch.grants import derive_grant
 from dispatch.key_folder import KeyFolder
 from dispatch.key_records import RESULT_GRACE_S, Grant, Granted, Master
-from dispatch.key_store import read_records
+from dispatch.key_store import read_records, write_note
 from dispatch.keys import BY_HOST, JOB, RECEIPT, RESULT, KeyId, derive_secret, parse_key_id
 from dispatch.lookups import PurposeKeys
 from dispatch.private_files import check_private_folder
@@ -38,6 +39,15 @@ class _Held:
     grants: tuple[Granted, ...]
     revoked: Revocations
     secrets: dict[KeyId, bytes] = field(default_factory=dict, repr=False)
+
+    def living_grants(self) -> tuple[Granted, ...]:
+        return tuple(
+            note
+            for note in self.grants
+            if not self.revoked.covers(
+                KeyId(note.iss, note.generation, RESULT, host_audience(note.host))
+            )
+        )
 
     def secret(self, key_id: KeyId) -> bytes:
         found = self.secrets.get(key_id)
@@ -92,9 +102,18 @@ class SenderKeyring:
         return _Held(held, tuple(grants), read_revocations(keys_dir))
 
     @property
-    def folder(self) -> KeyFolder[_Held]:
+    def keys_dir(self) -> Path:
         """Return the folder that it follows."""
-        return self._folder
+        return self._folder.path
+
+    def look_again(self) -> None:
+        """Take in at the next call what was just written to the folder."""
+        self._folder.look_again()
+
+    def note_held(self, note: Granted) -> None:
+        """Note that the host of `note` was seen, now, to hold those keys. Raises Unavailable."""
+        write_note(self.keys_dir, note.model_copy(update={"heldAt": int(self._clock.wall())}))
+        self.look_again()
 
     @property
     def masters(self) -> tuple[Master, ...]:
@@ -108,14 +127,26 @@ class SenderKeyring:
         return self._folder.value().grants
 
     @property
+    def living_grants(self) -> tuple[Granted, ...]:
+        """Return the grants to hosts that are not revoked."""
+        return self._folder.value().living_grants()
+
+    @property
     def revoked(self) -> Revocations:
         """Return what is revoked here."""
         return self._folder.value().revoked
+
+    def is_host_revoked(self, host: str) -> bool:
+        """Say whether nothing counts any more that `host` signs with our newest keys."""
+        newest = self.masters[-1].generation
+        return self.revoked.covers(KeyId(self.name, newest, RESULT, host_audience(host)))
 
     def lanes_of(self, host: str) -> frozenset[str] | None:
         """Return the lanes that `host` holds keys for now; None when it holds none of ours."""
         now = self._clock.wall()
         held = [item for item in self.grants if item.host == host and item.is_valid_at(now)]
+        if held and self.is_host_revoked(host):
+            return None
         return frozenset(lane for item in held for lane in item.lanes) if held else None
 
     def lanes_ever_of(self, host: str) -> frozenset[str]:
@@ -145,7 +176,7 @@ class SenderKeyring:
             raise KeysRefused(
                 f"no key of {self.name} is valid for {aud}", code="expired", remedy=_GRANT_REMEDY
             )
-        wanted = generations_to_sign(usable, held.grants, aud, now=now)
+        wanted = generations_to_sign(usable, held.living_grants(), aud, now=now)
         return tuple(
             held.signer(KeyId(self.name, number, purpose, aud))
             for number in (wanted[:1] if purpose == RECEIPT else wanted)[: limits.SIGNATURES_MAX]

@@ -16,6 +16,7 @@ from contracts import naming
 from contracts.clock import Clock
 from contracts.errors import KeysRefused
 from dispatch.broker_url import masked_url
+from dispatch.holdings import held_statements
 from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
 from runagent.process import ProcessRunner
@@ -174,6 +175,7 @@ def build_parts(given: Given) -> Parts:
         agents=probes.found,
         instance=instance,
         draining=given.stop.is_set,
+        held=partial(held_statements, keyring),
     )
     door = build_door(
         settings,
@@ -230,3 +232,7 @@ def _check_keys(settings: HostSettings, keyring: HostKeyring, say: Say) -> None:
         )
     for lane in without:
         say("lane_without_key", lane=lane)
+    for sender, purposes in keyring.missing_purposes().items():
+        lacking = ",".join(sorted(purposes))
+        remedy = "ask that sender for a new grant"
+        say("grant_without_keys", sender=sender, purposes=lacking, remedy=remedy)

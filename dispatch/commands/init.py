@@ -14,13 +14,15 @@ import click
 
 from contracts.clock import Clock, SystemClock
 from contracts.errors import InvalidRequest, KeysRefused, Problem
+from dispatch.algorithms import ALGORITHMS
 from dispatch.commands.agents import agent_words, find_agents
 from dispatch.commands.boundary import boundary
 from dispatch.commands.host_files import write_host_config, write_host_policy
 from dispatch.commands.output import json_option, print_document
-from dispatch.key_records import dump_record
-from dispatch.key_store import accept_grant, create_sender, record_grant
+from dispatch.key_records import Master, dump_record
+from dispatch.key_store import accept_grant, create_sender, read_records, record_grant
 from dispatch.keyring import HostKeyring, SenderKeyring
+from dispatch.keys import DEFAULT_ALGORITHM
 from dispatch.private_files import make_private_folder, read_private_file
 from dispatch.settings import Settings, load_settings
 
@@ -45,6 +47,12 @@ Example:
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
     help="A folder whose repositories jobs may use; repeatable. Default: none.",
 )
+@click.option(
+    "--algorithm",
+    type=click.Choice(list(ALGORITHMS)),
+    default=None,
+    help=f"Of a new sender's keys; default: {DEFAULT_ALGORITHM}. See docs/keys.md.",
+)
 @json_option
 @boundary
 def command(
@@ -53,6 +61,7 @@ def command(
     host: str | None,
     lanes: str | None,
     roots: tuple[str, ...],
+    algorithm: str | None,
     as_json: bool,
 ) -> None:
     """Set this machine up as sender and host, with keys, settings and a policy.
@@ -63,7 +72,8 @@ def command(
     flags = {"sender.name": sender, "host.name": host, "host.lanes": wanted}
     settings = load_settings(flags=flags)
     _refuse_contradictions(flags, roots, settings)
-    made = _set_up(settings, roots, SystemClock())
+    _refuse_another_algorithm(settings, algorithm)
+    made = _set_up(settings, roots, algorithm or DEFAULT_ALGORITHM, SystemClock())
     agents = find_agents()
     document = {
         "sender": settings.sender_name,
@@ -82,7 +92,21 @@ def command(
         _tell(document, agents)
 
 
-def _set_up(settings: Settings, roots: Sequence[str], clock: Clock) -> dict[str, bool]:
+def _refuse_another_algorithm(settings: Settings, algorithm: str | None) -> None:
+    """Raise InvalidRequest when the sender is there with keys of another algorithm."""
+    mine = [
+        item
+        for item in read_records(settings.places.keys_dir, Master)
+        if item.iss == settings.sender_name
+    ]
+    if algorithm and mine and algorithm != max(mine, key=lambda item: item.generation).alg:
+        problem = Problem("--algorithm", "is another one than that of the keys", "keys rotate")
+        raise InvalidRequest([problem])
+
+
+def _set_up(
+    settings: Settings, roots: Sequence[str], algorithm: str, clock: Clock
+) -> dict[str, bool]:
     """Make what is missing; return what was made."""
     places, lanes = settings.places, _lanes(settings)
     make_private_folder(places.config_dir)
@@ -94,7 +118,9 @@ def _set_up(settings: Settings, roots: Sequence[str], clock: Clock) -> dict[str,
         "policy.toml": write_host_policy(
             places.policy_file, sender=settings.sender_name, roots=roots, validate="any"
         ),
-        "sender identity": create_sender(places.keys_dir, settings.sender_name, clock),
+        "sender identity": create_sender(
+            places.keys_dir, settings.sender_name, clock, algorithm=algorithm
+        ),
     }
     made["grant to this host"] = _grant_to_self(settings, lanes, clock)
     return made

@@ -42,6 +42,7 @@ class HostState:
     agents: Callable[[], dict[str, str]]
     instance: str  # of the journal: tells a namesake's beats from ours
     draining: Callable[[], bool] = lambda: False  # it takes no more jobs
+    held: Callable[[], Sequence[str]] = tuple  # signed: which generation of whose keys it holds
 
 
 class Heartbeat:
@@ -83,6 +84,7 @@ class Heartbeat:
                 "instance": state.instance,
                 "seenAt": int(now),
                 "draining": state.draining(),
+                "held": list(state.held()),
             }
         )
         index = naming.hosts_index()

@@ -29,6 +29,9 @@ def check_grants(machine: Machine) -> Iterator[Finding]:
         what = f"no usable grant covers {', '.join(naming.lane_audience(x) for x in missing)}"
         yield fails("grants", what, remedy)
         return
+    for sender, purposes in ring.missing_purposes().items():
+        what = f"the grant of {sender} has no key for {', '.join(sorted(purposes))}"
+        yield warns("grants", what, "ask that sender for a new grant: keys grant there")
     ends = min(grant.exp for grant in usable)
     days = int((ends - now) // _DAY_S)
     words = f"{len(usable)} cover every lane; the first expires in {days} days"

@@ -1,0 +1,121 @@
+"""`fleet-dispatch keys list`: identities, grants, where each host stands, and what is revoked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from contracts.clock import Clock, SystemClock
+from contracts.errors import KeysRefused, Unavailable
+from contracts.naming import host_audience
+from dispatch.commands.boundary import boundary
+from dispatch.commands.key_rows import grant_row, master_row
+from dispatch.commands.output import json_option, print_document, print_table
+from dispatch.key_records import Grant, Granted, Master
+from dispatch.key_store import read_records
+from dispatch.keyring import SenderKeyring
+from dispatch.keys import RESULT, KeyId
+from dispatch.known_hosts import known_hosts
+from dispatch.private_files import PERMISSIONS_NOTE, check_private_folder
+from dispatch.queue import FleetQueue
+from dispatch.revocations import Revocations, read_revocations
+from dispatch.rotation import hosts_behind
+from dispatch.settings import Settings, load_settings
+from dispatch.times import rfc3339
+
+
+@click.command("list", epilog="\b\nExample:\n  fleet-dispatch keys list --json\n")
+@json_option
+@boundary
+def list_keys(*, as_json: bool) -> None:
+    """Show identities, what was granted, which host holds it, and what was accepted here.
+
+    No secret is shown. While a host is not yet seen to hold what it was granted, its heartbeat is
+    looked at.
+    """
+    settings, clock = load_settings(), SystemClock()
+    _look_at_hosts(settings, clock)
+    document = _listing(settings, clock)
+    if as_json:
+        print_document(document)
+        return
+    rows: list[tuple[str, ...]] = []
+    for kind in ("senders", "granted", "accepted"):
+        for item in document[kind]:
+            what = (kind, item["sender"], str(item["generation"]))
+            where = (item.get("host", ""), ",".join(item.get("lanes", ())))
+            rows.append((*what, *where, item["until"], item["state"]))
+    print_table(("KIND", "SENDER", "GEN", "HOST", "LANES", "UNTIL", "STATE"), rows)
+    for words in document["revoked"]:
+        click.echo(f"revoked: {words}")
+    if document["permissionsNote"]:
+        click.echo(document["permissionsNote"])
+
+
+def _look_at_hosts(settings: Settings, clock: Clock) -> None:
+    """Let hosts that are live prove what they hold; a broker that is away proves nothing."""
+    try:
+        ring = SenderKeyring.load(settings.places.keys_dir, settings.sender_name, clock)
+    except KeysRefused as error:
+        if error.code != "missing":
+            raise
+        return
+    if all(note.heldAt is not None for note in ring.living_grants):
+        return
+    queue = FleetQueue.connect(settings.redis_url, clock)
+    try:
+        known_hosts(ring, queue)
+    except Unavailable:
+        return
+    finally:
+        queue.close()
+
+
+def _listing(settings: Settings, clock: Clock) -> dict[str, Any]:
+    keys, now = settings.places.keys_dir, clock.wall()
+    check_private_folder(keys)
+    notes, revoked = list(read_records(keys, Granted)), read_revocations(keys)
+    masters = list(read_records(keys, Master))
+    return {
+        "senders": [_master(item, masters, notes, revoked, now) for item in masters],
+        "granted": [_note(item, now) for item in notes],
+        "accepted": [_accepted(item, now) for item in read_records(keys, Grant)],
+        "revoked": sorted(item.words for item in revoked.items),
+        "permissionsNote": PERMISSIONS_NOTE,
+    }
+
+
+def _master(
+    item: Master, masters: list[Master], notes: list[Granted], revoked: Revocations, now: float
+) -> dict[str, Any]:
+    mine = [note for note in notes if note.iss == item.iss and not _is_revoked(note, revoked)]
+    newest = max(other.generation for other in masters if other.iss == item.iss)
+    behind = hosts_behind(item.generation, mine, now=now) if item.generation != newest else []
+    valid = item.is_valid_at(now)
+    if not valid:
+        state = "not valid now"
+    elif item.generation == newest:
+        state = "signs"
+    elif behind:
+        state = f"signs too, until {', '.join(behind)} holds a newer one"
+    else:
+        state = "retired"
+    return {**master_row(item), "valid": valid, "state": state, "neededBy": behind}
+
+
+def _is_revoked(note: Granted, revoked: Revocations) -> bool:
+    aud = host_audience(note.host)
+    return revoked.covers(KeyId(note.iss, note.generation, RESULT, aud))
+
+
+def _note(item: Granted, now: float) -> dict[str, Any]:
+    valid, held = item.is_valid_at(now), item.heldAt
+    state = "not seen to hold it" if held is None else f"holds it, seen {rfc3339(held)}"
+    row = {**grant_row(item), "valid": valid, "state": state if valid else "not valid now"}
+    return {**row, "heldAt": None if held is None else rfc3339(held)}
+
+
+def _accepted(item: Grant, now: float) -> dict[str, Any]:
+    valid = item.is_valid_at(now)
+    return {**grant_row(item), "valid": valid, "state": "valid" if valid else "not valid now"}
