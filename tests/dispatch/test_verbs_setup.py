@@ -248,7 +248,7 @@ def test_the_list_of_keys_shows_both_sides_and_no_secret(say: Say, alice: dict[s
         for path in Path(alice["FLEET_DISPATCH_HOME"], "keys").glob("*.json")
         for item in _secrets(json.loads(path.read_text()))
     ]
-    assert len(secrets) == 4
+    assert len(secrets) == 11
     spoken, listed = say("keys", "list"), say("keys", "list", "--json")
     assert not [secret for secret in secrets if secret in spoken.out + listed.out]
     document = json.loads(listed.out)
