@@ -31,6 +31,8 @@ class RiskCode(StrEnum):
     REPORT_NOT_FOLLOWED = "report_not_followed"
     TIMED_OUT = "timed_out"
     GOVERNOR_MISSING = "governor_missing"
+    AGENT_VERSION_UNTESTED = "agent_version_untested"
+    AGENT_FLAG_MISSING = "agent_flag_missing"
     GOVERNOR_NOT_SETTLED = "governor_not_settled"
     TAILS_NOT_KEPT = "tails_not_kept"
     # What the tree and git looked like afterwards.

@@ -25,6 +25,8 @@ from runagent.agents.reset_times import rfc3339
 from runagent.attempt_end import Attempted, Patience, conclude
 from runagent.bookings import Bookings
 from runagent.cancellation import run_stoppable
+from runagent.cli_check import CheckedCli
+from runagent.clis.options import without_flags
 from runagent.governor import Admission, GovernorAnswer
 from runagent.host_zone import here
 from runagent.launch import StagedPrompt
@@ -40,7 +42,8 @@ LINE_MAX_CHARS: Final = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """What every attempt of a job has in common. `program` is the agent's CLI, absolute;
-    `bookings` its starts at the governor, None: as the ports have it."""
+    `bookings` its starts at the governor, None: as the ports have it; `cli` what the host found
+    out about it."""
 
     job_id: str
     agent: Agent
@@ -50,6 +53,7 @@ class Launch:
     environment: Mapping[str, str]
     limit_s: float
     bookings: Bookings | None = None
+    cli: CheckedCli | None = None
 
 
 def find_program(agent: Agent, preset: AgentPreset, environment: Mapping[str, str]) -> str:
@@ -129,6 +133,8 @@ def denied_start(agent: Agent, answer: GovernorAnswer, number: int) -> Attempted
 def _spec(launch: Launch, text: str, reading: Reading) -> ProcessSpec:
     place = Place(launch.worktree, max(1, int(launch.limit_s)))
     argv = launch.agent.argv(text, launch.preset, place)
+    if launch.cli is not None:
+        argv = without_flags(argv, launch.cli.left_out, launch.cli.facts)
     return ProcessSpec(
         argv=(launch.program, *argv[1:]),
         cwd=launch.worktree,

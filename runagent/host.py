@@ -18,6 +18,7 @@ from runagent.agents import AGENTS
 from runagent.attempt import Launch, denied_start, find_program
 from runagent.bookings import Bookings
 from runagent.cancellation import REASON
+from runagent.cli_check import check_cli
 from runagent.disk_floor import refuse_below_floor
 from runagent.environment import agent_environment
 from runagent.findings import Findings
@@ -76,7 +77,7 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
     refuse_weaker(ports.sandbox, order.require_sandbox)
     agent = AGENTS[AgentName(order.request.agent)]
     preset = ports.presets.get(agent.name) or agent.default_preset()
-    environment = _environment(ports, agent.environment)
+    environment = _environment(ports, agent.environment, preset.env)
     program = find_program(agent, preset, environment)
     refuse_below_floor(volumes_of(order, ports), ports.worktree.disk_floor_bytes)
     with contextlib.closing(Bookings(ports.governor, agent.name, order.job_id)) as bookings:
@@ -84,8 +85,10 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
         if answer.admission is Admission.DENIED:
             findings.take_attempt(denied_start(agent, answer, 1))
             return
-        enter(ports, "worktree")
         make_private_directory(ports.runtime_dir)
+        cli = check_cli(agent.name, preset, program, environment, ports.look, cwd=ports.runtime_dir)
+        findings.agent_version, findings.notes = cli.version, [*findings.notes, *cli.notes]
+        enter(ports, "worktree")
         worktree = _make_worktree(findings, ports)
         launch = Launch(
             job_id=order.job_id,
@@ -96,6 +99,7 @@ def _carry_out(findings: Findings, ports: HostPorts) -> None:
             environment=environment,
             limit_s=order.agent_limit_s,
             bookings=bookings,
+            cli=cli,
         )
         _work(findings, launch, worktree, ports)
 
@@ -116,10 +120,13 @@ def _work(findings: Findings, launch: Launch, worktree: Worktree, ports: HostPor
         work(findings, launch, worktree, box, ports)
 
 
-def _environment(ports: HostPorts, defaults: Mapping[str, str]) -> dict[str, str]:
-    """Return what agent and validator inherit; the agent's defaults yield to the host's own."""
+def _environment(
+    ports: HostPorts, defaults: Mapping[str, str], names: tuple[str, ...]
+) -> dict[str, str]:
+    """Return what agent and validator inherit, `names` of this agent alone among it; the agent's
+    defaults yield to the host's own."""
     source = {**defaults, **ports.environment}
-    return agent_environment(source, extra_names=(*ports.inherit, *defaults))
+    return agent_environment(source, extra_names=(*ports.inherit, *defaults, *names))
 
 
 def _make_worktree(findings: Findings, ports: HostPorts) -> Worktree:

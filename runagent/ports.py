@@ -17,6 +17,7 @@ from contracts.run_agent import AgentName, RunAgentRequest
 from contracts.sandbox import Capability
 from runagent.agents import AgentPreset
 from runagent.around.watched import WatchList
+from runagent.clis.look import CliLook
 from runagent.files.manifest import ManifestBounds
 from runagent.governor import Governor
 from runagent.process import ProcessRunner
@@ -99,6 +100,7 @@ class HostPorts:
     inherit: tuple[str, ...] = ()
     presets: Mapping[AgentName, AgentPreset] = field(default_factory=dict)
     governor: Governor | None = None  # None: a host without one
+    look: CliLook | None = None  # None: no CLI is asked for its version
     sandbox: Sandbox = field(default_factory=NoSandbox)
     watch: RunWatcher = field(default_factory=SilentWatcher)
     record: Callable[[str, int, str], None] = keep_no_record

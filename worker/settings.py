@@ -74,6 +74,11 @@ class HostSettings:
         return self.config_dir / "journal.witness"
 
     @property
+    def agent_memory_file(self) -> Path:
+        """Return the path of what is remembered of the agents' programs."""
+        return self.state_dir / "agent-programs.json"
+
+    @property
     def runs_dir(self) -> Path:
         """Return the folder of the jobs' private folders."""
         return self.state_dir / "runs"

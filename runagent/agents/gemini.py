@@ -48,7 +48,7 @@ class Gemini:
         return (
             *preset.command,
             "--model",
-            _AGY_MODEL,
+            preset.model or _AGY_MODEL,
             "--add-dir",
             place.worktree,
             *preset.flags,
@@ -65,6 +65,8 @@ class Gemini:
 
 
 def _is_gemini_cli(preset: AgentPreset) -> bool:
+    if preset.variant:
+        return preset.variant == "gemini-cli"
     return any(PureWindowsPath(part).stem == "gemini" for part in preset.command)
 
 

@@ -17,11 +17,15 @@ from contracts.run_agent import AgentName
 
 @dataclass(frozen=True, slots=True)
 class AgentPreset:
-    """How a host starts an agent: the `command` that stands first in argv and the permission
-    `flags` it grants. Both are the host's choice and never part of a request."""
+    """How a host starts an agent: the `command` that stands first in argv and the `flags` it
+    grants; `variant` names another CLI behind the agent, `model` its model, `env` the variables
+    that this agent alone inherits. All of it is the host's choice and never part of a request."""
 
     command: tuple[str, ...]
     flags: tuple[str, ...]
+    variant: str = ""
+    model: str = ""
+    env: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from contracts.clock import SystemClock
 from contracts.errors import FleetError, InvalidRequest, Problem
 from contracts.limits import PAYLOAD_MAX_BYTES
 from contracts.run_agent import Risk, RunAgentRequest, RunAgentResult
+from runagent.clis.look import CliLook
 from runagent.environment import scrub_own_git_variables
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.ports import RunWatcher, SilentWatcher
@@ -128,6 +129,7 @@ def _ports(
     return HostPorts(
         runner=RecordingRunner(runner, journal.processes, order.job_id),
         governor=host_governor(settings, runner, environment, SystemClock()),
+        look=CliLook(runner, settings.agent_memory_file),
         sandbox=sandbox,
         clock=SystemClock(),
         environment=environment,

@@ -20,6 +20,7 @@ from contracts.clock import SystemClock
 from contracts.errors import FleetError, Interrupted, Unavailable
 from contracts.run_agent import RunAgentRequest, RunAgentResult
 from contracts.sandbox import Capability
+from runagent.clis.look import CliLook
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.process import system_runner
 from validation.admission import refused_result
@@ -52,6 +53,7 @@ def host_ports(
         clock=SystemClock(),
         presets=settings.presets,
         governor=host_governor(settings, runner, environment, SystemClock()),
+        look=CliLook(runner, settings.agent_memory_file),
         environment=environment,
         inherit=settings.allowed_variables,
         runtime_dir=str(settings.runtime_dir(job_id)),
