@@ -16,7 +16,7 @@ from contracts.run_agent import AgentName, Risk
 from runagent.agents import AgentPreset
 from runagent.clis import CliFacts, cli_of
 from runagent.clis.look import CliLook
-from runagent.clis.versions import Standing, standing, tested_words
+from runagent.clis.versions import Standing, standing, words_of_tested
 
 _UNTESTED: Final = {
     Standing.OLDER: "is older than every version that was tested",
@@ -58,11 +58,11 @@ def check_cli(
     if needed := [flag for flag in missing if flag in facts.needed]:
         raise Unavailable(
             f"{facts.cli} {seen.version} on this host does not know {', '.join(needed)}",
-            remedy=f"install a tested version of it ({tested_words(facts)})",
+            remedy=f"install a tested version of it ({words_of_tested(facts)})",
         )
     notes = []
     if words := _UNTESTED.get(standing(seen.version, facts)):
-        message = f"{facts.cli} {seen.version} {words} ({tested_words(facts)})"
+        message = f"{facts.cli} {seen.version} {words} ({words_of_tested(facts)})"
         notes.append(Risk(code="agent_version_untested", message=message))
     if missing:
         message = f"{facts.cli} {seen.version} was started without {', '.join(missing)}"

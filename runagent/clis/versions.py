@@ -40,7 +40,7 @@ def standing(version: str, facts: CliFacts) -> Standing:
     return Standing.NEWER if found[: len(newest)] > newest else Standing.TESTED
 
 
-def tested_words(facts: CliFacts) -> str:
+def words_of_tested(facts: CliFacts) -> str:
     """Return the tested versions for people."""
     if facts.tested is None:
         return "none"
