@@ -14,6 +14,7 @@ from contracts import limits
 from contracts.clock import Clock, SystemClock
 from contracts.errors import Unavailable, WaitTimedOut
 from contracts.run_agent import KIND, RunAgentRequest
+from dispatch.cancelling import Cancelled
 from dispatch.client import FleetClient
 from dispatch.hosts import HostView
 from dispatch.job_handle import JobHandle
@@ -103,6 +104,10 @@ class AsyncFleetClient:
     async def resend(self, job_id: str, *, resend_lane: bool = False) -> Pushed:
         """See `FleetClient.resend`."""
         return await asyncio.to_thread(self._client.resend, job_id, resend_lane=resend_lane)
+
+    async def cancel(self, job: JobHandle | str, *, why: str = "") -> Cancelled:
+        """See `FleetClient.cancel`."""
+        return await asyncio.to_thread(self._client.cancel, job, why=why)
 
     async def sweep(self) -> list[Swept]:
         """See `FleetClient.sweep`."""

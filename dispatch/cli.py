@@ -36,6 +36,7 @@ VERBS: Final[dict[str, Verb]] = {
     "enqueue": Verb("dispatch.commands.enqueue:command", "Sign a job and queue it."),
     "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
     "result": Verb("dispatch.commands.result:command", "Print the result of a job."),
+    "cancel": Verb("dispatch.commands.cancel:command", "Take jobs back: end what runs of them."),
     "jobs": Verb("dispatch.commands.jobs:command", "Show jobs, and why they wait."),
     "job": Verb("worker.commands.job:command", "Show what this host knows of one of its jobs."),
     "sweep": Verb("dispatch.commands.sweep:command", "See to jobs that were lost or are over."),

@@ -18,6 +18,7 @@ from contracts.errors import FleetError, KeysRefused
 from contracts.ids import checked_job_id
 from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.answers import Answers
+from dispatch.cancelling import Cancelled, Cancelling
 from dispatch.enqueuing import Enqueuing, Wanted
 from dispatch.hosts import HostView
 from dispatch.job_handle import JobHandle
@@ -47,7 +48,8 @@ class FleetClient:
         self._ring = keyring
         self._queue = queue
         self._answers = Answers(keyring, queue, sent, held)
-        self._sweeper = Sweeper(self._answers, queue, sent, held)
+        self._cancelling = Cancelling(self._answers, queue, sent, held)
+        self._sweeper = Sweeper(self._answers, queue, sent, held, self._cancelling)
         self._enqueuing = Enqueuing(self._answers, self._sweeper, queue, sent, held)
         self._viewing = Viewing(self._answers, self._sweeper, queue, sent, held)
         self.waits = Waits(self._answers, self._sweeper, queue, sent, held)
@@ -148,6 +150,17 @@ class FleetClient:
         set, which says that nobody can have started it.
         """
         return self._sweeper.push_again(self._answers.sent_job(job_id), resend_lane=resend_lane)
+
+    def cancel(self, job: JobHandle | str, *, why: str = "") -> Cancelled:
+        """Take a job of ours back: one that waits never starts, one that runs is stopped with all
+        that it started, keeps its work and ends as `failed` with the risk `cancelled`.
+
+        Returns at once, with how far that came; `wait` returns the end. The wish is kept here and
+        sent again by every later `wait`, `jobs` and `sweep` until the job has an end. `why` (300
+        characters at most) is shown with the result. Raises what `result` raises, except for a
+        broker that is away.
+        """
+        return self._cancelling.cancel(_id_of(job), why)
 
     def sweep(self) -> list[Swept]:
         """See to our open jobs: push again what was lost, end what is over. 50 at most a call."""

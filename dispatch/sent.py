@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from contracts import limits
+from dispatch.sent_cancels import SentCancels
 from dispatch.sent_file import KEEP_S, SentFile
 from dispatch.sent_keys import AskedOnce, add_key, find_key
 from dispatch.sent_receipts import SentReceipts
@@ -69,6 +70,7 @@ class SentJobs:
     def __init__(self, path: Path) -> None:
         self._file = SentFile(path)
         self.receipts = SentReceipts(self._file)
+        self.cancels = SentCancels(self._file)
 
     def record(self, jobs: Sequence[SentJob], *, now: float) -> None:
         """Write `jobs`, all or none, durably. Raises Unavailable when the disk says no."""

@@ -56,7 +56,14 @@ CREATE TABLE keyed (
 ) STRICT;
 CREATE INDEX keyed_by_job ON keyed (job_id);
 """
-_STEPS: Final = (_FIRST, _SECOND)
+# Jobs that this sender takes back, until they have an end: the signed cancel is sent again.
+_THIRD: Final = """
+CREATE TABLE cancels (
+    job_id TEXT PRIMARY KEY REFERENCES sent(job_id) ON DELETE CASCADE,
+    why TEXT NOT NULL, at INTEGER NOT NULL, envelope TEXT NOT NULL, signed_at INTEGER NOT NULL
+) STRICT;
+"""
+_STEPS: Final = (_FIRST, _SECOND, _THIRD)
 
 
 class SentFile:

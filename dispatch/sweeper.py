@@ -19,6 +19,7 @@ from contracts.clock import Clock
 from contracts.errors import InvalidRequest, Problem
 from contracts.receipt import ReceiptCode
 from dispatch.answers import Answers
+from dispatch.cancelling import Cancelling, CancelState
 from dispatch.endings import (
     GIVE_UP_MAX_S,
     ending_of,
@@ -57,11 +58,19 @@ class Swept:
 class Sweeper:
     """The care for the jobs of one sender. Every method may raise Unavailable."""
 
-    def __init__(self, answers: Answers, queue: FleetQueue, sent: SentJobs, clock: Clock) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        queue: FleetQueue,
+        sent: SentJobs,
+        clock: Clock,
+        cancelling: Cancelling,
+    ) -> None:
         self._answers = answers
         self._queue = queue
         self._sent = sent
         self._clock = clock
+        self._cancelling = cancelling
 
     def push_new(self, jobs: Sequence[SentJob]) -> list[Pushed]:
         """Push jobs that were just recorded, all or none, and note that the broker has them."""
@@ -79,6 +88,8 @@ class Sweeper:
         """
         if not job.envelope or self._answers.kept(job) is not None:
             return Pushed.FINISHED
+        if self._cancelling.wish(job) is not None:
+            return Pushed.ALREADY_THERE  # its sender wants its end
         hosts = self._hosts()
         where = self._look(job, hosts)
         if not where.is_lost:
@@ -95,13 +106,23 @@ class Sweeper:
         where, now = self._look(job, known), self._clock.wall()
         if where.place is Place.FINISHED and self._answers.result(job) is not None:
             return None
+        wish = self._cancelling.wish(job)
+        if wish is not None:
+            told = self._cancelling.press(job, wish, known)
+            if told.state is CancelState.CANCELLED:
+                return Swept(job.job_id, Did.CANCELLED)
         code = ending_of(job, where, known, now=now)
         if code is not None:
             return self._end(job, code)
+        return None if wish is not None else self._push_if_lost(job, where, known)
+
+    def _push_if_lost(
+        self, job: SentJob, where: Whereabouts, known: Sequence[HostView]
+    ) -> Swept | None:
         if job.pushed_at is None and where.place is Place.ABSENT:
             return None  # its enqueue said no, and whoever asked may have asked elsewhere
         if where.is_lost and self._may_push(job, where):
-            if is_due(job, now) and self._push_lost(job, known) is Pushed.QUEUED:
+            if is_due(job, self._clock.wall()) and self._push_lost(job, known) is Pushed.QUEUED:
                 return Swept(job.job_id, Did.QUEUED)
             return None
         return Swept(job.job_id, Did.CLAIM_UNKNOWN) if is_claim_unknown(job, where) else None

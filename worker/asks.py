@@ -1,12 +1,11 @@
 """Signed questions of senders: who asks, and whether it is the first time. Answers nothing itself.
 
-A question that somebody copied is refused by its nonce, which is remembered as long as the question
-lives; it reads nothing and changes nothing, so that a restart may forget it.
+A question that somebody copied is refused by its nonce, which stands in the journal as long as the
+question lives: whoever heard it reads nothing with it, after a restart either.
 """
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +17,10 @@ from contracts.errors import EnvelopeRefused
 from dispatch.keyring import HostKeyring
 from dispatch.keys import ASK, parse_key_id
 from dispatch.lookups import PurposeKeys
+from worker.journal.asked import AskedNonces
 
-# Some minutes of asks of a large fleet; the oldest are forgotten first, never refused.
-_NONCES_MAX: Final = 20_000
+# A cancel or an ask of ours is below 1 KiB of claims and has four signatures at most.
+TEXT_MAX_BYTES: Final = 2 * limits.CONTROL_MAX_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,18 @@ class VerifiedAsk:
 class Asks:
     """The questions to one host; safe between threads."""
 
-    def __init__(self, keyring: HostKeyring, clock: Clock) -> None:
+    def __init__(self, keyring: HostKeyring, asked: AskedNonces, clock: Clock) -> None:
         self._keyring = keyring
+        self._asked = asked
         self._clock = clock
-        self._lock = threading.Lock()
-        self._nonces: dict[tuple[str, str], float] = {}
 
     def verify(self, text: str | bytes) -> VerifiedAsk:
         """Return the question in the envelope `text`, each one once.
 
-        Raises EnvelopeRefused (its code is for our log) or InvalidRequest.
+        Raises EnvelopeRefused (its code is for our log), and the journal's errors.
         """
+        if len(text) > TEXT_MAX_BYTES:
+            raise EnvelopeRefused(f"{len(text)} characters", code="too_large")
         keys = PurposeKeys(ASK, self._keyring.message_verifier)
         opened = open_envelope(text, keys, ASK_TYPE)
         claims = read_ask_claims(opened.payload)
@@ -57,18 +58,7 @@ class Asks:
             raise EnvelopeRefused("signed with a key for something else", code="foreign_key")
         now = self._clock.wall()
         check_ask_claims(claims, audience=naming.host_audience(self._keyring.host), now=now)
-        if not self._is_new(claims, now):
+        until = claims.exp + limits.SKEW_S
+        if not self._asked.use(claims.iss, claims.nonce, until=until):
             raise EnvelopeRefused("asked before", code="replayed")
         return VerifiedAsk(claims, opened.kid)
-
-    def _is_new(self, claims: AskClaims, now: float) -> bool:
-        key, until = (claims.iss, claims.nonce), claims.exp + limits.SKEW_S
-        with self._lock:
-            if key in self._nonces:
-                return False
-            self._nonces[key] = float(until)
-            if len(self._nonces) > _NONCES_MAX:
-                self._nonces = {k: u for k, u in self._nonces.items() if u > now}
-            while len(self._nonces) > _NONCES_MAX:
-                del self._nonces[next(iter(self._nonces))]
-            return True

@@ -19,6 +19,7 @@ CRASH_VARIABLE: Final = "FLEET_DISPATCH_CRASH_AT"
 POINTS: Final[dict[str, str]] = {
     "before_claim": "listener",  # verified, and in no journal
     "after_claim": "listener",
+    "after_cancel_taken": "listener",  # a cancel is in the journal, and what runs was told nothing
     "after_started": "run",  # the agent itself is not started yet
     "after_agent_done": "run",
     "after_validated": "run",

@@ -12,8 +12,8 @@ from typing import Protocol
 from contracts.clock import Clock
 from contracts.errors import Refused
 from worker.announcer import Say
-from worker.asks import Asks
 from worker.broker.outbox import Outbox
+from worker.controls import Controls
 from worker.entry import RunEnvelope
 from worker.journal.journal import Journal
 from worker.receipts import Receipts
@@ -47,7 +47,7 @@ class DoorPorts:
     journal: Journal
     outbox: Outbox
     receipts: Receipts
-    asks: Asks
+    controls: Controls
     is_draining: Callable[[], bool]
     clock: Clock
     say: Say

@@ -7,7 +7,6 @@ result, whatever fails. Composes its ports and owns none of their rules.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from functools import partial
 
@@ -16,26 +15,19 @@ from redis.exceptions import RedisError
 from contracts.delivery import DeliveryCode
 from contracts.errors import (
     CouldNotCheck,
-    DiskFull,
     EnvelopeRefused,
     InvalidRequest,
-    PolicyRefused,
     Unavailable,
 )
-from contracts.kinds import canonical_kind
-from contracts.plain_result import Outcome
-from validation.admission import refused_result, unknown_kind
 from worker.broker.lane_offers import LaneOffers
 from worker.delivery import Delivery, Ending
 from worker.entry_ports import EntryPorts
+from worker.execution import Execution
 from worker.journal.records import JobRecord
 from worker.journal.schema import JobState
-from worker.kinds.protocol import Task
 from worker.new_job import new_job
 from worker.refusals import Refusals
-from worker.runs.outcome import expired_job, lost_run, was_declined
-from worker.runs.recovery import left_worktree
-from worker.runs.runs import RunDied
+from worker.runs.outcome import expired_job, was_declined
 from worker.verification import ExpiredJob, VerifiedJob, verify_job
 
 
@@ -45,6 +37,7 @@ class RunEnvelope:
     def __init__(self, ports: EntryPorts) -> None:
         self._ports = ports
         self._offers = LaneOffers(ports)
+        self._execution = Execution(ports)
         self._refusals = Refusals(ports, self._offers)
 
     def __call__(self, text: str, delivery: Delivery) -> Ending:
@@ -92,7 +85,9 @@ class RunEnvelope:
         """End a job of ours that our own mistake broke off, if it has no end yet."""
         record = self._ports.journal.find(job_id)
         if record is not None and record.state is not JobState.REFUSED:
-            self._ports.outbox.conclude(job_id, self._lost(record, "listener_failed", why))
+            self._ports.outbox.conclude(
+                job_id, self._execution.lost(record, "listener_failed", why)
+            )
 
     def _take(self, job: VerifiedJob, delivery: Delivery) -> Ending:
         ports, claims = self._ports, job.claims
@@ -153,6 +148,8 @@ class RunEnvelope:
         this host alone and did not come from there needs no broker."""
         if not delivery.is_queued and not job.is_for_a_lane:
             return None
+        if delivery.is_queued:
+            self._ports.look_for_cancel(job.claims.jti)
         return self._ports.lanes.claim(job.claims.jti, exp=job.claims.exp)
 
     def _give_claim_back(self, job: VerifiedJob, delivery: Delivery) -> None:
@@ -172,6 +169,11 @@ class RunEnvelope:
             self._ports.journal.adopt(
                 earlier
             )  # an earlier listener of this host may have declined it
+            taken_back = self._execution.taken_back(job)
+            if taken_back is not None:
+                self._ports.outbox.conclude(job.claims.jti, taken_back)
+                delivery.settle()
+                return Ending.SETTLED
             return self._offers.offer(job, delivery, ring=False)
         return self._refusals.repeat(earlier, job, delivery)
 
@@ -181,7 +183,7 @@ class RunEnvelope:
         ports.say("claimed", job=claims.jti, sender=claims.iss, aud=claims.aud, lane=claims.lane)
         is_shared = job.is_for_a_lane and delivery.is_queued
         self._accept(job, delivery, settle=not is_shared)
-        result = self._result_of(job)
+        result = self._execution.result_of(job)
         ports.crash.reach("after_run")
         if is_shared and was_declined(result):
             return self._offers.decline(job, result, delivery)
@@ -201,42 +203,6 @@ class RunEnvelope:
             self._tell(delivery.settle)
         self._tell(lambda: ports.board.show(job_id, "started"))
         self._tell(lambda: ports.board.show_rq_started(job_id, ports.settings.host))
-
-    def _result_of(self, job: VerifiedJob) -> Outcome:
-        ports, claims = self._ports, job.claims
-        host = ports.settings.host
-        if not ports.reserve.hold():
-            full = DiskFull(
-                f"ENOSPC: no space left for the end of a job on the disk of {ports.reserve.path}",
-                remedy="free space on the disk of the state folder",
-            )
-            return refused_result(claims.payload, full, job_id=claims.jti, host=host)
-        try:
-            task = self._admit(job)
-        except (InvalidRequest, PolicyRefused) as error:
-            ports.say("refused", job=claims.jti, reason=error.kind)
-            return refused_result(claims.payload, error, job_id=claims.jti, host=host)
-        try:
-            return task.run()
-        except Unavailable as error:
-            return refused_result(claims.payload, error, job_id=claims.jti, host=host)
-        except RunDied as died:
-            record = ports.journal.find(claims.jti)
-            assert record is not None, "a claimed job has a record"
-            return self._lost(record, died.code, str(died))
-
-    def _admit(self, job: VerifiedJob) -> Task:
-        kind = self._ports.kinds.get(canonical_kind(job.claims.kind))
-        if kind is None:
-            raise unknown_kind()
-        return kind.admit(job, self._ports.policy)
-
-    def _lost(self, record: JobRecord, code: str, why: str) -> Outcome:
-        with contextlib.suppress(Unavailable, CouldNotCheck):  # the job must have its end
-            self._ports.lost_runs.end([record])
-        host, tree = self._ports.settings.host, left_worktree(record)
-        more = self._ports.lost_runs.bring_home(record.jti)
-        return lost_run(record, host=host, worktree=tree, code=code, why=why, more=more)
 
     def _tell(self, act: Callable[[], None]) -> None:
         """Do what is only for show or comes again by itself; a broker that is away stops no run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from contracts.clock import Clock
@@ -36,6 +36,7 @@ class EntryPorts:
     kinds: Mapping[str, JobKind]
     reserve: Reserve
     lost_runs: LostRuns
+    look_for_cancel: Callable[[str], None]  # may raise Redis's errors
     clock: Clock
     say: Say
     crash: CrashPoints = UNARMED

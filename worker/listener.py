@@ -106,7 +106,8 @@ class Listener:
         parts = self._parts
         always = {"housekeeping": parts.housekeeping.run}
         if self._settings.uses_queue:
-            return {**always, "heartbeat": parts.heartbeat.run, "outbox": parts.outbox.run}
+            at_broker = {"heartbeat": parts.heartbeat.run, "outbox": parts.outbox.run}
+            return {**always, **at_broker, "control": parts.controls.watch.run}
         return {**always, "lease": parts.heartbeat.keep_lease}
 
     def _take_jobs(self) -> None:

@@ -21,7 +21,6 @@ from dispatch.keyring import HostKeyring
 from dispatch.queue import FleetQueue
 from runagent.process import ProcessRunner
 from worker.announcer import Say
-from worker.asks import Asks
 from worker.broker.bells import Bells
 from worker.broker.board import Board
 from worker.broker.connection import connect_listener
@@ -31,6 +30,7 @@ from worker.broker.intake import Intake
 from worker.broker.lane_claims import LaneClaims, NoLaneClaims
 from worker.broker.outbox import Outbox
 from worker.broker.queues import queues_served
+from worker.controls import Controls, build_controls
 from worker.door import Door, DoorPorts, build_door
 from worker.drain import Drain
 from worker.entry import RunEnvelope
@@ -86,6 +86,7 @@ class Parts:
     drain: Drain
     probes: Probes
     heartbeat: Heartbeat
+    controls: Controls
     collection: PeriodicCollection
 
 
@@ -125,6 +126,17 @@ def build_parts(given: Given) -> Parts:
     make_claims = LaneClaims if settings.uses_queue else NoLaneClaims
     lanes = make_claims(connection, settings.host, clock, instance=instance)
     receipts = Receipts(keyring, clock, say)
+    controls = build_controls(
+        connection,
+        settings,
+        keyring=keyring,
+        journal=journal,
+        runs=runs,
+        outbox=outbox,
+        receipts=receipts,
+        clock=clock,
+        say=say,
+    )
     entry = RunEnvelope(
         EntryPorts(
             settings=settings,
@@ -138,6 +150,7 @@ def build_parts(given: Given) -> Parts:
             receipts=receipts,
             reserve=reserve,
             lost_runs=lost,
+            look_for_cancel=controls.look_for,
             clock=clock,
             say=say,
             crash=crash,
@@ -185,7 +198,7 @@ def build_parts(given: Given) -> Parts:
             journal=journal,
             outbox=outbox,
             receipts=receipts,
-            asks=Asks(keyring, clock),
+            controls=controls,
             is_draining=given.stop.is_set,
             clock=clock,
             say=say,
@@ -209,6 +222,7 @@ def build_parts(given: Given) -> Parts:
         heartbeat=Heartbeat(
             connection, state, clock, say, renew=partial(lease.renew, given.give_way)
         ),
+        controls=controls,
         collection=PeriodicCollection(desk.collector, clock, say),
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dispatch.queue.async_bells import AsyncBells
 from dispatch.queue.board import HostTrace
+from dispatch.queue.control_box import TakenBack
 from dispatch.queue.fleet_queue import FleetQueue, Outgoing, Pushed
 from dispatch.queue.result_store import StoredAs
 from dispatch.queue.whereabouts import Place, Whereabouts
@@ -20,5 +21,6 @@ __all__ = [
     "Place",
     "Pushed",
     "StoredAs",
+    "TakenBack",
     "Whereabouts",
 ]

@@ -20,6 +20,7 @@ from contracts.errors import Unavailable
 from contracts.ids import checked_job_id
 from dispatch.queue.board import SHOWN_TTL_S, Board
 from dispatch.queue.bounded_reads import is_wrong_type
+from dispatch.queue.control_box import ControlBox
 from dispatch.queue.link import connect, translated
 from dispatch.queue.result_store import ResultStore
 from dispatch.queue.whereabouts import JobFinder, Place
@@ -51,7 +52,7 @@ class Outgoing:
     shown: Mapping[str, str] = field(default_factory=dict)
 
 
-class FleetQueue(ResultStore, JobFinder, Board):
+class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
     """The broker as both sides see it. Safe to use from threads."""
 
     @classmethod

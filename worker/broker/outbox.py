@@ -23,6 +23,7 @@ from worker.crash_points import UNARMED, CrashPoints
 from worker.journal.journal import Journal
 from worker.journal.records import LOCAL_SENDER, JobRecord
 from worker.reserve import Reserve
+from worker.runs.cancelled import as_cancelled
 from worker.runs.outcome import seal_result
 
 _FIRST_PAUSE_S: Final = 0.5
@@ -72,6 +73,9 @@ class Outbox:
         record = self._journal.find(job_id)
         if record is None or record.result is not None:
             return
+        cancel = self._journal.cancels.of_job(job_id)
+        if cancel is not None:
+            result = as_cancelled(result, cancel)
         data = as_kept(record.kind, result).to_json().encode("utf-8")
         sealed = None if record.iss == LOCAL_SENDER else self._seal(record, data)
         while not self._closed.is_set():

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
+from contracts.delivery import DeliveryCode
 from worker.door import DoorPorts
 from worker.http.asked import AskedJobs
 from worker.http.bounded_say import BoundedSay
@@ -51,11 +52,16 @@ def _behind(ports: DoorPorts, ends: Ends, threads: ThreadPoolExecutor) -> Behind
             is_draining=ports.is_draining,
             say=ports.say,
         ),
-        asks=ports.asks,
+        asks=ports.controls.asks,
         asked=AskedJobs(ports.journal, ports.outbox, ports.receipts, ends, in_thread=in_thread),
-        cancel=_no_cancel,
+        cancel=partial(_cancel, ports),
     )
 
 
-def _no_cancel(_text: bytes) -> SignedAnswer:
-    return SignedAnswer(403, None)
+def _cancel(ports: DoorPorts, text: bytes) -> SignedAnswer:
+    """Obey a signed order, and answer with our signed word: 202 when it is taken, 409 when the job
+    had its end already. Raises EnvelopeRefused and the journal's errors."""
+    answer = ports.controls.control.cancel(text)
+    receipt = answer.sealed_by(ports.receipts)
+    taken = answer.code is not DeliveryCode.REFUSED
+    return SignedAnswer(403 if receipt is None else 202 if taken else 409, receipt)

@@ -99,6 +99,8 @@ class Routes:
     async def _cancel(self, request: Request) -> Response:
         async def cancel(text: bytes) -> Response:
             answer = await self.in_thread(partial(self._behind.cancel, text))
+            if answer.text is None:
+                return refusal(answer.status)
             return signed(answer.text, answer.status)
 
         return await self._with_body(request, SMALL_BODY_MAX_BYTES, cancel)

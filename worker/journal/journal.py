@@ -16,7 +16,9 @@ from typing import Final
 
 from contracts.clock import Clock
 from contracts.errors import EnvelopeRefused, Unavailable
-from worker.journal import queries
+from worker.journal import cancels, epoch, queries
+from worker.journal.asked import AskedNonces
+from worker.journal.cancels import Cancels
 from worker.journal.leases import Leases
 from worker.journal.owners import is_alive, this_process
 from worker.journal.processes import Processes
@@ -54,8 +56,11 @@ class Journal:
         self.trees = JournalTrees(self._file, clock, self.leases)
         self.repositories = JournalRepoTrust(self._file, clock)
         self.processes = Processes(self._file, clock)
+        self.cancels = Cancels(self._file, clock, self._witness)
+        self.asked = AskedNonces(self._file, clock)
         if self._witness is not None:
-            self._check_witness(self._witness)
+            with self._file.writing() as database:
+                epoch.check_witness(database, self._witness, clock.wall())
 
     def close(self) -> None:
         """Close the file; nothing of the journal may be used afterwards."""
@@ -65,6 +70,9 @@ class Journal:
         """From here on claim and write only while this owner holds that lease: a listener that was
         thought dead and goes on must not write beside the one that took over."""
         self._served = (kind, key)
+        if self._witness is not None:
+            with self._file.writing() as database:
+                epoch.complete_witness(database, self._witness)
 
     def claim(self, job: NewJob) -> JobRecord | None:
         """Claim a job for this host, committed on disk when this returns.
@@ -80,7 +88,7 @@ class Journal:
                 return earlier
             if not self._holds_its_lease(database):
                 raise Unavailable("another listener of this host has taken over")
-            if job.iat is not None and job.iat < queries.number(database, "epoch"):
+            if job.iat is not None and job.iat < epoch.epoch_of(database):
                 raise EnvelopeRefused("issued before this host's journal", code="before_epoch")
             facts = dict(job.facts) if job.iat is None else {**job.facts, "iat": str(job.iat)}
             columns = (job.jti, job.iss, job.kind, job.lane, job.aud, job.job_sha256, job.exp)
@@ -90,9 +98,10 @@ class Journal:
                 (*columns, now, self.owner, json.dumps(facts)),
             )
             self._add(database, job.jti, 0, JobState.CLAIMED, "")
-            queries.set_number(database, "claims", queries.number(database, "claims") + 1)
+            if self._witness is not None:
+                epoch.count_one(database)
         if self._witness is not None:
-            self._witness.add()
+            self._witness.add(job.iat or 0)
         return None
 
     def record(
@@ -198,7 +207,7 @@ class Journal:
     def epoch(self) -> float:
         """Return the moment before which no issued job is accepted; 0 if nothing was lost."""
         with self._file.reading() as database:
-            return queries.number(database, "epoch")
+            return epoch.epoch_of(database)
 
     def instance(self) -> str:
         """Return what tells this journal from every other one, of a namesake's machine too."""
@@ -208,18 +217,10 @@ class Journal:
     def prune(self) -> int:
         """Forget delivered jobs that nobody may ask for any more; return how many."""
         with self._file.writing() as database:
-            forgotten, epoch = forget_old(database, self._clock.wall())
-            queries.set_number(database, "epoch", max(queries.number(database, "epoch"), epoch))
+            now = self._clock.wall()
+            forgotten, moment = forget_old(database, now)
+            epoch.refuse_before(database, max(moment, cancels.forget_old(database, now)))
         return forgotten
-
-    def _check_witness(self, witness: Witness) -> None:
-        """Set a new epoch when claims are missing. One claim may be under way in another process
-        between its commit and its byte, which only ever makes the witness the smaller one."""
-        with self._file.writing() as database:
-            seen = witness.count()
-            if seen > queries.number(database, "claims"):
-                queries.set_number(database, "epoch", self._clock.wall())
-                queries.set_number(database, "claims", seen)
 
     def _is_orphan(self, record: JobRecord, host: str) -> bool:
         alive = is_alive(record.owner)

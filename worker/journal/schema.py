@@ -108,6 +108,23 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         trusted TEXT NOT NULL DEFAULT '[]'
     ) STRICT;
     """,
+    """
+    CREATE TABLE cancels (
+        job TEXT NOT NULL,
+        iss TEXT NOT NULL,
+        job_sha256 TEXT NOT NULL,
+        iat INTEGER NOT NULL,
+        why TEXT NOT NULL,
+        taken_at REAL NOT NULL,
+        PRIMARY KEY (job, iss, job_sha256)
+    ) STRICT;
+    CREATE TABLE asked (
+        iss TEXT NOT NULL,
+        nonce TEXT NOT NULL,
+        until INTEGER NOT NULL,
+        PRIMARY KEY (iss, nonce)
+    ) STRICT;
+    """,
 )
 
 

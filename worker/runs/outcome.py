@@ -28,7 +28,14 @@ EXIT_CODES: Final[Mapping[Status, ExitCode]] = {
 }
 
 _ENDS_OF_THEIR_OWN: Final = frozenset(
-    {"interrupted", "internal_error", "run_process_died", "listener_failed", "listener_lost"}
+    {
+        "cancelled",
+        "interrupted",
+        "internal_error",
+        "run_process_died",
+        "listener_failed",
+        "listener_lost",
+    }
 )
 
 

@@ -39,6 +39,7 @@ RUN_COMMAND: Final = (
 _SLACK_S: Final = 600.0
 # Between a polite stop and the end of the whole tree: agent's grace, evidence, result.
 STOP_GRACE_S: Final = 45.0
+_CANCEL_GRACE_S: Final = STOP_GRACE_S + 15.0  # then a run that does not answer is ended whole
 _OUTPUT_MAX_BYTES: Final = 4 * limits.RESULT_MAX_BYTES
 
 
@@ -95,6 +96,7 @@ class Runs:
         self._command = command
         self._lock = threading.Lock()
         self._running: dict[str, RunningProcess] = {}
+        self._ending: dict[str, threading.Timer] = {}  # of runs that were told to stop
         self._stopping = ""
 
     def run(self, task: RunTask, folder: Path) -> RunAgentResult:
@@ -117,6 +119,8 @@ class Runs:
             if self._stopping:
                 why = f"stopped before the run began: {self._stopping}"
                 raise RunDied(why, code="interrupted")
+            if self._journal.cancels.of_job(task.job_id) is not None:
+                raise RunDied("taken back before the run began", code="cancelled")
             running = self._running[task.job_id] = runner.start(spec)
         try:
             result = self._read_result(running.wait())
@@ -126,6 +130,23 @@ class Runs:
         finally:
             with self._lock:
                 del self._running[task.job_id]
+                timer = self._ending.pop(task.job_id, None)
+            if timer is not None:
+                timer.cancel()
+
+    def cancel(self, job_id: str) -> None:
+        """Ask the run of one job to stop and hand in what it has, if there is one now; end its
+        whole tree when it has not done so after a minute. One that begins later finds the cancel in
+        the journal. Again is once."""
+        with self._lock:
+            run = self._running.get(job_id)
+            if run is None or job_id in self._ending:
+                return
+            timer = threading.Timer(_CANCEL_GRACE_S, run.abort, ["cancelled"])
+            timer.daemon = True
+            self._ending[job_id] = timer
+        _ask_to_stop(run)
+        timer.start()
 
     def stop_all(self, why: str) -> None:
         """Ask every run to stop and hand in what it has; start none from here on."""
