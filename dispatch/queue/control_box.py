@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final, cast
+from typing import Any, Final
+
+from redis.exceptions import WatchError
 
 from contracts import limits, naming
 from contracts.ids import checked_job_id
@@ -17,21 +19,7 @@ from dispatch.queue.link import BrokerLink, translated
 
 _ASKS_MAX: Final = 1_000
 _HOSTS_MAX: Final = 1_000
-# What is shown of a job is unsigned: it can only make the answer more careful.
-_TAKE_BACK: Final = """
-local function is(key, kind) return redis.call('TYPE', key).ok == kind end
-if redis.call('EXISTS', KEYS[1]) == 1 then return 'finished' end
-if redis.call('EXISTS', KEYS[2]) == 1 then return 'claimed' end
-for i = 5, #KEYS do
-    if is(KEYS[i], 'list') and redis.call('LPOS', KEYS[i], ARGV[1]) then return 'claimed' end
-end
-if is(KEYS[3], 'hash') then
-    local state = redis.call('HGET', KEYS[3], 'state')
-    if state and state ~= 'queued' then return 'claimed' end
-end
-if is(KEYS[4], 'list') and redis.call('LREM', KEYS[4], 0, ARGV[1]) > 0 then return 'out' end
-return 'absent'
-"""
+_ATTEMPTS: Final = 5
 
 
 class TakenBack(StrEnum):
@@ -58,12 +46,39 @@ class ControlBox(BrokerLink):
     def take_back(self, job_id: str, queue_name: str, hosts: Sequence[str]) -> TakenBack:
         """Take a job out of its queue unless somebody has it. `hosts` are the names of all who may
         have taken it from there."""
-        keys = [naming.result_key(checked_job_id(job_id)), naming.claim_key(job_id)]
-        keys += [naming.job_key(job_id), naming.rq_list(queue_name)]
-        keys += [naming.taken_list(queue_name, host) for host in hosts[:_HOSTS_MAX]]
+        held = [naming.result_key(checked_job_id(job_id)), naming.claim_key(job_id)]
+        lists = [naming.taken_list(queue_name, host) for host in hosts[:_HOSTS_MAX]]
         with translated(self.url):
-            found = cast("bytes", self.connection.eval(_TAKE_BACK, len(keys), *keys, job_id))
-        return TakenBack(found.decode("ascii"))
+            for _ in range(_ATTEMPTS):
+                with self.connection.pipeline(transaction=True) as pipeline:
+                    pipe: Any = pipeline
+                    try:
+                        pipe.watch(*held, *lists)
+                        return self._take_back_watched(pipe, job_id, queue_name, lists)
+                    except WatchError:
+                        continue  # a host took something, or the connection broke: look again
+        return TakenBack.CLAIMED
+
+    def _take_back_watched(
+        self, pipe: Any, job_id: str, queue_name: str, lists: Sequence[str]
+    ) -> TakenBack:
+        if pipe.exists(naming.result_key(job_id)):
+            return TakenBack.FINISHED
+        if pipe.exists(naming.claim_key(job_id)):
+            return TakenBack.CLAIMED
+        if any(pipe.type(key) == b"list" and pipe.lpos(key, job_id) is not None for key in lists):
+            return TakenBack.CLAIMED
+        queue, shown = naming.rq_list(queue_name), naming.job_key(job_id)
+        # What is shown of a job is unsigned: it can only make the answer more careful.
+        state = pipe.hget(shown, "state") if pipe.type(shown) == b"hash" else None
+        if state not in (None, b"queued"):
+            return TakenBack.CLAIMED
+        if pipe.type(queue) != b"list":
+            return TakenBack.ABSENT
+        pipe.multi()
+        pipe.lrem(queue, 0, job_id)
+        (removed,) = pipe.execute()
+        return TakenBack.OUT if removed else TakenBack.ABSENT
 
     def put_ask(self, host: str, text: str) -> None:
         """Ask `host`: the oldest of more than a thousand questions go unanswered."""

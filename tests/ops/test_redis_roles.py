@@ -63,6 +63,9 @@ def test_the_whole_product_runs_with_these_roles(host: Host, server: RedisServer
     assert json.loads(desk.succeed("result", first))["status"] == "completed"
     assert desk.row(first)["state"] == "completed"
     assert [row["host"] for row in desk.read_json("hosts")["hosts"]] == [host.name]
+    waiting = desk.enqueue(host, task="wait until released")["jobId"]
+    taken_back = desk.read_json("cancel", waiting, "--wait", "100")
+    assert taken_back["jobs"][0]["state"] in ("cancelled", "cancelling"), taken_back
     desk.succeed("sweep", "--json")
     watching = SenderDesk.of(host, server.url_of("observer"))
     assert [row["host"] for row in watching.read_json("hosts")["hosts"]] == [host.name]
