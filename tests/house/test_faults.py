@@ -33,6 +33,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "Garbage collection": ("test_garbage_collection", "test_trees_in_parallel"),
     "Clock jumps": ("test_clock_jumps",),
     "Drain": ("test_drain",),
+    "A job taken back": ("test_cancelled",),
     "Poison in the queue": ("test_poison_in_the_queue",),
     "Huge output or a huge tree": ("test_huge_output_or_a_huge_tree",),
     "Stuck agent": ("test_stuck_agent",),
