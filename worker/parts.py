@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from contracts import naming
 from contracts.clock import Clock
-from contracts.errors import KeysRefused
 from dispatch.broker_url import masked_url
 from dispatch.holdings import held_statements
 from dispatch.keyring import HostKeyring
@@ -39,6 +37,7 @@ from worker.housekeeping import Housekeeping
 from worker.journal.host_lease import HostLease
 from worker.journal.journal import Journal
 from worker.kinds.table import host_kinds
+from worker.lane_keys import check_lane_keys
 from worker.probes import Probes
 from worker.receipts import Receipts
 from worker.reserve import Reserve
@@ -99,7 +98,7 @@ def build_parts(given: Given) -> Parts:
     settings, runner, clock, say = given.settings, given.runner, given.clock, given.say
     policy = load_policy(settings)
     keyring = HostKeyring.load(settings.keys_dir, settings.host, clock)
-    _check_keys(settings, keyring, say)
+    check_lane_keys(settings, keyring, say)
     connection = connect_listener(settings.redis_url)
     queue = FleetQueue(connection, settings.redis_url, clock)
     reserve = Reserve(settings.state_dir)
@@ -233,20 +232,3 @@ def _take_lease(lease: HostLease, journal: Journal) -> None:
     except BaseException:
         journal.close()
         raise
-
-
-def _check_keys(settings: HostSettings, keyring: HostKeyring, say: Say) -> None:
-    held = keyring.audiences()
-    without = [lane for lane in settings.lanes if naming.lane_audience(lane) not in held]
-    if len(without) == len(settings.lanes):
-        raise KeysRefused(
-            f"no accepted grant covers lane {', '.join(without)}",
-            code="missing",
-            remedy="fleet-dispatch keys grant HOST --lanes …, then keys accept FILE here",
-        )
-    for lane in without:
-        say("lane_without_key", lane=lane)
-    for sender, purposes in keyring.missing_purposes().items():
-        lacking = ",".join(sorted(purposes))
-        remedy = "ask that sender for a new grant"
-        say("grant_without_keys", sender=sender, purposes=lacking, remedy=remedy)
