@@ -41,6 +41,9 @@ VERBS: Final[dict[str, Verb]] = {
     "job": Verb("worker.commands.job:command", "Show what this host knows of one of its jobs."),
     "sweep": Verb("dispatch.commands.sweep:command", "See to jobs that were lost or are over."),
     "hosts": Verb("dispatch.commands.hosts:command", "Show hosts with their lanes and agents."),
+    "agents": Verb(
+        "worker.commands.agents:command", "Show the agents of this machine and what they can do."
+    ),
     "governor": Verb("dispatch.commands.governor:command", "Show and set how much agents may use."),
     "listen": Verb("worker.commands.listen:command", "Take jobs of a lane and run them here."),
     "run-agent": Verb(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from runagent.bookings import Bookings
 from runagent.cancellation import run_stoppable
 from runagent.cli_check import CheckedCli
 from runagent.clis.options import without_flags
+from runagent.clis.windows_shape import pwsh_argv
 from runagent.governor import Admission, GovernorAnswer
 from runagent.host_zone import here
 from runagent.launch import StagedPrompt
@@ -107,7 +109,7 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
     ports.record("started", number, "")
     patience = Patience(reading, ports.retry_patience_s)
     outcome = run_stoppable(
-        ports.runner, _spec(launch, text, reading), ports.cancelled, patience.is_over
+        ports.runner, _spec(launch, text, prompt.path, reading), ports.cancelled, patience.is_over
     )
     reading.finish()
     if outcome.state is not EndState.NOT_STARTED:
@@ -130,17 +132,20 @@ def denied_start(agent: Agent, answer: GovernorAnswer, number: int) -> Attempted
     return Attempted(run=run, launched=False, reading=Reading(agent), denied=answer, reason=reason)
 
 
-def _spec(launch: Launch, text: str, reading: Reading) -> ProcessSpec:
+def _spec(launch: Launch, text: str, path: Path, reading: Reading) -> ProcessSpec:
     place = Place(launch.worktree, max(1, int(launch.limit_s)))
     argv = launch.agent.argv(text, launch.preset, place)
     if launch.cli is not None:
         argv = without_flags(argv, launch.cli.left_out, launch.cli.facts)
+    argv, on_stdin = (launch.program, *argv[1:]), launch.agent.prompt_on_stdin
+    if sys.platform == "win32":  # npm's CLIs are scripts there
+        argv, on_stdin = pwsh_argv(argv, text, str(path), prompt_on_stdin=on_stdin), False
     return ProcessSpec(
-        argv=(launch.program, *argv[1:]),
+        argv=argv,
         cwd=launch.worktree,
         env=launch.environment,
         timeout_s=launch.limit_s,
-        stdin=text.encode("utf-8") if launch.agent.prompt_on_stdin else None,
+        stdin=text.encode("utf-8") if on_stdin else None,
         sink=reading.take,
     )
 
