@@ -6,7 +6,7 @@
 #   make soak             two listeners, 500 jobs, copies and kills, at most 10 minutes
 #                         (SECONDS=60: a tenth of it; SEED=7: the same dice again)
 #   make format           rewrite the code in the house's format
-#   make schemas          write the golden files (schemas, names, service units) from the code
+#   make schemas          write the golden files (schemas, names, service units, vectors) from the code
 #   make verdict-table    play every trick of an agent anew and write the table of docs/verdict.md
 #   make clean            remove what the other targets made
 
@@ -90,6 +90,7 @@ schemas: setup
 	@$(PY) tests/golden/write_schemas.py
 	@$(PY) tests/golden/write_naming.py
 	@$(PY) tests/golden/write_units.py
+	@$(PY) tests/golden/write_vectors.py
 
 verdict-table: setup
 	@$(PY) tests/golden/write_verdict_table.py

@@ -65,10 +65,12 @@ def test_every_module_and_every_type_marker_is_in_the_wheel(wheel: Path) -> None
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
 
 
-def test_the_schemas_of_the_contract_are_in_the_wheel(wheel: Path) -> None:
+def test_the_schemas_and_vectors_of_the_contract_are_in_the_wheel(wheel: Path) -> None:
     schemas = {relative(path) for path in (PROJECT / "contracts" / "schema").glob("*.json")}
+    vectors = {relative(path) for path in (PROJECT / "contracts" / "vectors").glob("*.json")}
     assert schemas
-    assert schemas <= set(_names(wheel))
+    assert vectors
+    assert schemas | vectors <= set(_names(wheel))
 
 
 def test_what_a_machine_needs_besides_python_is_in_the_wheel_as_data(wheel: Path) -> None:
