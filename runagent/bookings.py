@@ -37,7 +37,7 @@ class Bookings:
         if attempt not in self._answers:
             answer = self._governor.admit(self._agent, self._job_id, attempt)
             self._answers[attempt] = answer
-            if answer.admission is Admission.ALLOWED:
+            if answer.admission is not Admission.DENIED:  # of several, one may have booked it
                 self._open.add(attempt)
         return self._answers[attempt]
 

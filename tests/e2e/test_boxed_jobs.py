@@ -19,7 +19,7 @@ pytestmark = pytest.mark.linux
 
 COMMITTER = """
 import os, subprocess, sys
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     sys.exit(print("scripted-codex 1.2.3"))
 sys.stdin.read()
 with open("new.txt", "w") as file:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.linux
 # Commits in the box, says so in the tree, and stays. `RUIN` is what it does to its own git before.
 COMMITTER = """
 import os, subprocess, sys, time
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     sys.exit(print("scripted-codex 1.2.3"))
 sys.stdin.read()
 with open("new.txt", "w") as file:

@@ -26,7 +26,7 @@ _VERB = "from dispatch.cli import main; main()"
 _AGENT = """
 import subprocess, sys
 from pathlib import Path
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     print("scripted-codex 1.2.3")
     sys.exit()
 words = sys.stdin.read().split()

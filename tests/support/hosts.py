@@ -49,7 +49,7 @@ NO_BOX = '[sandbox]\nmode = "none"\n'
 
 AGENT = """
 import os, sys, time
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     print("scripted-codex 1.2.3")
     sys.exit()
 task = sys.stdin.read()

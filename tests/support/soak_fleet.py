@@ -38,7 +38,7 @@ _PATIENCE_S = 120.0
 # Marks its start and its end with the job's own worktree, and takes 50 to 300 ms between them.
 AGENT = """
 import os, sys, time
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     print("scripted-codex 1.2.3")
     sys.exit()
 pause = int(sys.stdin.read().rpartition(" ")[2]) / 1000
