@@ -23,7 +23,7 @@ from tests.support.sender_desk import SenderDesk
 # Deaf to TERM, with a child in a session of its own: what a stop has to end by force.
 DEAF_AGENT = """
 import os, signal, sys, time
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     sys.exit()
 task = sys.stdin.read()
 with open("starts.txt", "a") as log:

@@ -21,7 +21,7 @@ from tests.support.own_client import own_client, send
 WAIT = "wait until released"
 FAILING_FIRST = """
 import os, sys, time
-if "--version" in sys.argv:
+if {"--version", "--help"} & set(sys.argv):
     sys.exit()
 sys.stdin.read()
 with open(os.environ["HOME"] + "/starts", "a") as log:
