@@ -1,11 +1,15 @@
-"""The kinds of events that every agent's output is read into: one vocabulary for four CLIs."""
+"""Events: one vocabulary for what four CLIs print, and the lines of a job's log.
+
+An `Event` is what a reader makes of a line; a `JobEvent` is what the host writes down of it, with
+its place in the job. Both are the agent's words and prove nothing.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 
 class EventKind(StrEnum):
@@ -37,3 +41,29 @@ class Event(BaseModel):
     kind: EventKind
     text: str = ""
     data: dict[str, Any] = Field(default_factory=dict)
+
+
+class JobEvent(BaseModel):
+    """One event of a job's log, as it stands in `events.jsonl` and travels to the sender.
+
+    `seq` counts from 1 without a gap. `attempt` is 0 before the agent was started. `kind` is one
+    of EventKind; a reader tolerates another, and fields that it does not know.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    jobId: StrictStr
+    attempt: Annotated[StrictInt, Field(ge=0)]
+    seq: Annotated[StrictInt, Field(ge=1)]
+    time: StrictStr  # RFC 3339, UTC
+    kind: StrictStr
+    text: StrictStr = ""
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+def read_job_event(line: str) -> JobEvent | None:
+    """Return the event that a line of a log is, None for a torn or foreign one."""
+    try:
+        return JobEvent.model_validate_json(line)
+    except ValidationError:
+        return None

@@ -70,8 +70,15 @@ CONTROL_MAX_BYTES: Final = 16 * 1024
 HEARTBEAT_EVERY_S: Final = 3
 HEARTBEAT_TTL_S: Final = 10
 
-# Later floors cap a tool call's input in events at this many characters.
+# Events. A tool call's input is cut at this many characters, and a text at what a summary may draw
+# from. A log has room for a day of an agent that prints an event of 1 KB each second; the stream of
+# a job holds its last 8 MiB at most, what is older is asked for.
 EVENT_INPUT_MAX_CHARS: Final = 2_000
+EVENT_TEXT_MAX_CHARS: Final = 16_000
+EVENTS_LOG_MAX_BYTES: Final = 64 * 1024 * 1024
+EVENTS_BATCH_MAX_BYTES: Final = 64 * 1024
+EVENTS_STREAM_MAX_BATCHES: Final = 96
+EVENTS_STREAM_TTL_S: Final = 24 * 3_600
 
 # A host's word about a message: one line for people. At the broker stand the newest ones of each
 # job, a few hundred bytes each, as long as a result does.

@@ -127,6 +127,11 @@ def dead_letters() -> str:
     return f"{PREFIX}:dead"
 
 
+def events_stream(job_id: str) -> str:
+    """Return the bounded stream of a job's signed batches of events."""
+    return f"{PREFIX}:events:{job_id}"
+
+
 def governor_pools() -> str:
     """Return the set of the governor's pools, each `agent/account`."""
     return f"{PREFIX}:gov:pools"

@@ -20,6 +20,8 @@ from contracts.ask import AskClaims
 from contracts.cancel import CancelClaims
 from contracts.delivery import DeliveryClaims
 from contracts.dispatch_result import DispatchResult, ResultClaims
+from contracts.event_batch import EventBatch
+from contracts.events import JobEvent
 from contracts.held import HeldClaims
 from contracts.job_claims import JobClaims
 from contracts.ping import PingAnswer, PingRequest
@@ -32,6 +34,8 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _MODELS: Final[dict[str, type[BaseModel]]] = {
     "run_agent.request": RunAgentRequest,
     "run_agent.result": RunAgentResult,
+    "job_event": JobEvent,
+    "event_batch": EventBatch,
     "ping.request": PingRequest,
     "ping.answer": PingAnswer,
     "shell.request": ShellRequest,

@@ -37,6 +37,7 @@ VERBS: Final[dict[str, Verb]] = {
     "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
     "result": Verb("dispatch.commands.result:command", "Print the result of a job."),
     "cancel": Verb("dispatch.commands.cancel:command", "Take jobs back: end what runs of them."),
+    "events": Verb("dispatch.commands.events:command", "Show what an agent does, live or later."),
     "jobs": Verb("dispatch.commands.jobs:command", "Show jobs, and why they wait."),
     "job": Verb("worker.commands.job:command", "Show what this host knows of one of its jobs."),
     "sweep": Verb("dispatch.commands.sweep:command", "See to jobs that were lost or are over."),
@@ -70,6 +71,8 @@ AGENT_PRESETS: Final = "worker.agent_finder:agent_presets"
 # Asked for by `jobs` and `result`: what this machine's own journal has, where it is a host.
 LOCAL_JOBS: Final = "worker.commands.job:print_local_jobs"
 LOCAL_RESULT: Final = "worker.commands.job:print_local_result"
+# Asked for by `events`: the log of a job on this machine.
+LOCAL_EVENTS: Final = "worker.commands.events:local_events"
 
 
 def load_named(target: str) -> Any:

@@ -20,6 +20,7 @@ from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelled, Cancelling
 from dispatch.enqueuing import Enqueuing, Wanted
+from dispatch.events import EventFeed
 from dispatch.hosts import HostView
 from dispatch.job_handle import JobHandle
 from dispatch.job_views import JobView
@@ -47,6 +48,7 @@ class FleetClient:
         held: Clock = clock or SystemClock()
         self._ring = keyring
         self._queue = queue
+        self._clock = held
         self._answers = Answers(keyring, queue, sent, held)
         self._cancelling = Cancelling(self._answers, queue, sent, held)
         self._sweeper = Sweeper(self._answers, queue, sent, held, self._cancelling)
@@ -176,6 +178,13 @@ class FleetClient:
         Raises Refused (`unknown_job`) for a job that this sender has no record of.
         """
         return self._answers.result(self._answers.sent_job(_id_of(job)))
+
+    def events(self, job: JobHandle | str, from_seq: int = 1) -> EventFeed:
+        """Return what reads the events of a job of ours from number `from_seq` on. Raises what
+        `result` raises for a job that is none of ours."""
+        sent = self._answers.sent_job(_id_of(job))
+        ring = self._answers.keyring
+        return EventFeed(self._queue, ring, sent, self._clock, from_seq=from_seq)
 
     def wait(
         self,

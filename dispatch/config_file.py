@@ -65,6 +65,9 @@ class HostSection(_Section):
     lanes: tuple[StrictStr, ...] = ()
     concurrency: Annotated[StrictInt, Field(ge=1, le=_CONCURRENCY_MAX)] = 1
     drain_timeout_s: Annotated[StrictInt, Field(ge=0, le=_DRAIN_MAX_S)] = _DRAIN_DEFAULT_S
+    # With an agent that announces retries because of a limit. The makers count requests by the
+    # minute: what does not pass within one is no hiccup. At most an agent's own longest limit.
+    retry_patience_s: Annotated[StrictInt, Field(ge=1, le=14_400)] = 60
 
 
 class EnvironmentSection(_Section):

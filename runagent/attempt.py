@@ -95,6 +95,7 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
         launch.agent,
         _shown_to(ports.watch),
         ports.redactor,
+        tell=lambda event: ports.events.append(event, number),
         monotonic=ports.clock.monotonic,
     )
     bookings = launch.bookings or Bookings(ports.governor, launch.agent.name, launch.job_id)

@@ -64,9 +64,11 @@ def run_agent(order: RunOrder, ports: HostPorts) -> RunAgentResult:
         _leave(findings, findings.worktree, ports)
     if findings.launches:
         findings.add_risks(risks_of_full_disks(volumes_of(order, ports)))
-    else:
+    result = findings.result(ports.clock.monotonic())
+    ports.events.end(result)
+    if not findings.launches:
         remove_if_empty(ports.runtime_dir)
-    return findings.result(ports.clock.monotonic())
+    return result
 
 
 def _carry_out(findings: Findings, ports: HostPorts) -> None:

@@ -18,6 +18,7 @@ from contracts.sandbox import Capability
 from runagent.agents import AgentPreset
 from runagent.around.watched import WatchList
 from runagent.clis.look import CliLook
+from runagent.events.protocol import NO_LOG, EventLog
 from runagent.files.manifest import ManifestBounds
 from runagent.governor import Governor
 from runagent.process import ProcessRunner
@@ -113,5 +114,6 @@ class HostPorts:
     trust: RepoTrust = TRUST_ALL
     trees: TreeRegistry = NO_REGISTRY
     worktree: WorktreeOptions = field(default_factory=WorktreeOptions)
+    events: EventLog = NO_LOG  # where the job's events are written down
     retry_patience_s: float = RETRY_PATIENCE_S  # with a CLI that announces retries of its own
     manifest_bounds: ManifestBounds = field(default_factory=ManifestBounds)  # of one look

@@ -19,6 +19,7 @@ from contracts.sandbox import Capability
 from runagent.around.surroundings import Around, Surroundings
 from runagent.attempt import Launch, make_attempt
 from runagent.cancellation import REASON
+from runagent.events.protocol import status_event
 from runagent.evidence.evidence import EvidenceCollector
 from runagent.findings import Findings
 from runagent.git.ignore_rules import owner_excludes
@@ -184,6 +185,7 @@ def _looking(findings: Findings) -> Iterator[None]:
 
 def enter(ports: HostPorts, phase: str) -> None:
     """Tell the watcher that the run enters `phase`."""
+    ports.events.append(status_event(phase))
     with contextlib.suppress(Exception):  # a watcher's trouble is not the run's
         ports.watch.phase(phase)
 

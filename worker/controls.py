@@ -12,6 +12,7 @@ from worker.announcer import Say
 from worker.asks import Asks
 from worker.broker.control_answers import ControlAnswers
 from worker.broker.control_watch import ControlWatch
+from worker.broker.event_stream import EventStream
 from worker.broker.outbox import Outbox
 from worker.control import Control
 from worker.journal.journal import Journal
@@ -44,6 +45,7 @@ def build_controls(
     journal: Journal,
     runs: Runs,
     outbox: Outbox,
+    events: EventStream,
     receipts: Receipts,
     clock: Clock,
     say: Say,
@@ -67,6 +69,6 @@ def build_controls(
         held=lambda: journal.cancels.concerned(journal.owner),
         clock=clock,
         say=say,
-        answer=ControlAnswers(connection, journal, outbox, receipts).give,
+        answer=ControlAnswers(connection, journal, outbox, receipts, events.replay).give,
     )
     return Controls(control, asks, watch, settings.uses_queue)

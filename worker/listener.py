@@ -96,6 +96,7 @@ class Listener:
                 parts.door.close()
             ended.set()
             parts.outbox.wake()
+            parts.events.wake()
             with parts.hang_up.after(_CLOSING_S):
                 for thread in background:
                     thread.join(_JOIN_S)
@@ -106,8 +107,13 @@ class Listener:
         parts = self._parts
         always = {"housekeeping": parts.housekeeping.run}
         if self._settings.uses_queue:
-            at_broker = {"heartbeat": parts.heartbeat.run, "outbox": parts.outbox.run}
-            return {**always, **at_broker, "control": parts.controls.watch.run}
+            return {
+                **always,
+                "heartbeat": parts.heartbeat.run,
+                "outbox": parts.outbox.run,
+                "control": parts.controls.watch.run,
+                "events": parts.events.run,
+            }
         return {**always, "lease": parts.heartbeat.keep_lease}
 
     def _take_jobs(self) -> None:

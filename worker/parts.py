@@ -22,6 +22,7 @@ from worker.announcer import Say
 from worker.broker.bells import Bells
 from worker.broker.board import Board
 from worker.broker.connection import connect_listener
+from worker.broker.event_stream import EventStream
 from worker.broker.hang_up import HangUp
 from worker.broker.heartbeat import Heartbeat, HostState
 from worker.broker.intake import Intake
@@ -77,6 +78,7 @@ class Parts:
     journal: Journal
     lease: HostLease
     outbox: Outbox
+    events: EventStream
     recovery: Recovery
     housekeeping: Housekeeping
     bells: Bells
@@ -111,17 +113,24 @@ def build_parts(given: Given) -> Parts:
     board = Board(connection, settings.host, clock)
     crash = settings.crash
     outbox = Outbox(journal, queue, board, keyring, clock, say, crash, reserve=reserve)
+    events = EventStream(connection, journal, keyring, settings.runtime_dir, clock, say)
     lost = LostRuns(journal, settings.runtime_dir, runner, settings.worktree_timeout_s)
     recovery = Recovery(
         journal,
         lost,
-        partial(outbox.conclude, why=WHY_ENDED),
+        events.following(partial(outbox.conclude, why=WHY_ENDED)),
         host=settings.host,
         reserve=reserve,
         say=say,
     )
     folders = RunFolders(settings.runs_dir, journal, clock)
-    runs = Runs(runner, given.environment, journal, other_limits_s=settings.other_limits_s)
+    runs = Runs(
+        runner,
+        given.environment,
+        journal,
+        other_limits_s=settings.other_limits_s,
+        follow=events.follow,
+    )
     make_claims = LaneClaims if settings.uses_queue else NoLaneClaims
     lanes = make_claims(connection, settings.host, clock, instance=instance)
     receipts = Receipts(keyring, clock, say)
@@ -132,6 +141,7 @@ def build_parts(given: Given) -> Parts:
         journal=journal,
         runs=runs,
         outbox=outbox,
+        events=events,
         receipts=receipts,
         clock=clock,
         say=say,
@@ -211,6 +221,7 @@ def build_parts(given: Given) -> Parts:
         journal=journal,
         lease=lease,
         outbox=outbox,
+        events=events,
         recovery=recovery,
         housekeeping=Housekeeping(journal, folders, clock, say),
         bells=bells,

@@ -40,6 +40,7 @@ class HostSettings:
     lanes: tuple[str, ...]
     concurrency: int
     drain_timeout_s: int
+    retry_patience_s: int  # with an agent that tries again by itself because of a limit
     redis_url: str  # with its password: show it masked only
     repo_paths: Mapping[str, str]
     presets: Mapping[AgentName, AgentPreset]
@@ -115,6 +116,7 @@ def host_settings(settings: Settings) -> HostSettings:
         lanes=tuple(dict.fromkeys(settings.host.lanes)),
         concurrency=settings.host.concurrency,
         drain_timeout_s=settings.host.drain_timeout_s,
+        retry_patience_s=settings.host.retry_patience_s,
         redis_url=settings.redis_url,
         repo_paths=settings.repo_paths,
         presets=agent_presets(settings),

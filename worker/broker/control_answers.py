@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from redis import Redis
 
 from contracts.ask import Asked
@@ -16,12 +18,19 @@ class ControlAnswers:
     """The answers of one host over its broker."""
 
     def __init__(
-        self, connection: Redis, journal: Journal, outbox: Outbox, receipts: Receipts
+        self,
+        connection: Redis,
+        journal: Journal,
+        outbox: Outbox,
+        receipts: Receipts,
+        replay: Callable[[str, int], None],
     ) -> None:
+        """`replay` sends the events of a job once more, from a number on."""
         self._connection = connection
         self._journal = journal
         self._outbox = outbox
         self._receipts = receipts
+        self._replay = replay
 
     def give(self, answer: Answer) -> None:
         """Let the sender hear `answer`: by our signed word, or, where its result was asked for and
@@ -32,6 +41,9 @@ class ControlAnswers:
             if record is not None:
                 self._outbox.publish(record)
                 return
+        if asked is not None and asked.what is Asked.EVENTS and answer.job_sha256:
+            self._replay(answer.job_id, asked.fromSeq)  # they go where events go, signed
+            return
         receipt = answer.sealed_by(self._receipts)
         if receipt is not None:
             leave_receipt(self._connection, answer.job_id, receipt)

@@ -25,6 +25,7 @@ from contracts.limits import PAYLOAD_MAX_BYTES
 from contracts.run_agent import Risk, RunAgentRequest, RunAgentResult
 from runagent.clis.look import CliLook
 from runagent.environment import scrub_own_git_variables
+from runagent.events.event_file import EventFile
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.ports import RunWatcher, SilentWatcher
 from runagent.process import system_runner
@@ -126,6 +127,7 @@ def _ports(
         journal.record(order.job_id, JobState(state), attempt=attempt, why=why)
 
     environment, runner = process_environment(), system_runner(is_guardian=True)
+    redactor, folder = host_redactor(settings, environment), settings.runtime_dir(order.job_id)
     return HostPorts(
         runner=RecordingRunner(runner, journal.processes, order.job_id),
         governor=host_governor(settings, runner, environment, SystemClock()),
@@ -134,7 +136,9 @@ def _ports(
         clock=SystemClock(),
         environment=environment,
         inherit=settings.allowed_variables,
-        runtime_dir=str(settings.runtime_dir(order.job_id)),
+        runtime_dir=str(folder),
+        events=EventFile(folder, order.job_id, SystemClock(), redactor),
+        retry_patience_s=settings.retry_patience_s,
         presets=settings.presets,
         watch=watch,
         record=record,
@@ -142,7 +146,7 @@ def _ports(
         validation_timeout_s=settings.validation_timeout_s,
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
-        redactor=host_redactor(settings, environment),
+        redactor=redactor,
         watch_list=settings.watch_list,
         trust=journal.repositories,
         trees=journal.trees,

@@ -21,6 +21,7 @@ from contracts.errors import FleetError, Interrupted, Unavailable
 from contracts.run_agent import RunAgentRequest, RunAgentResult
 from contracts.sandbox import Capability
 from runagent.clis.look import CliLook
+from runagent.events.event_file import EventFile
 from runagent.host import HostPorts, RunOrder, run_agent
 from runagent.process import system_runner
 from validation.admission import refused_result
@@ -47,6 +48,7 @@ def host_ports(
         settings.crash.reach(f"after_{state}")
 
     environment, runner = process_environment(), system_runner(is_guardian=True)
+    redactor, folder = host_redactor(settings, environment), settings.runtime_dir(job_id)
     return HostPorts(
         runner=RecordingRunner(runner, journal.processes, job_id),
         sandbox=host_sandbox(settings, runner, environment).sandbox,
@@ -56,13 +58,15 @@ def host_ports(
         look=CliLook(runner, settings.agent_memory_file),
         environment=environment,
         inherit=settings.allowed_variables,
-        runtime_dir=str(settings.runtime_dir(job_id)),
+        runtime_dir=str(folder),
+        events=EventFile(folder, job_id, SystemClock(), redactor),
+        retry_patience_s=settings.retry_patience_s,
         record=record,
         cancelled=cancelled,
         validation_timeout_s=settings.validation_timeout_s,
         git_timeout_s=settings.worktree_timeout_s,
         detectors=settings.detectors,
-        redactor=host_redactor(settings, environment),
+        redactor=redactor,
         watch_list=settings.watch_list,
         trust=journal.repositories,
         trees=journal.trees,

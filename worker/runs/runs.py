@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -76,6 +76,10 @@ class RunDied(Exception):
         self.code = code
 
 
+def follow_nothing(_job_id: str) -> None:
+    """Follow no job."""
+
+
 class Runs:
     """The run processes of one listener."""
 
@@ -86,14 +90,17 @@ class Runs:
         journal: Journal,
         *,
         other_limits_s: float,
+        follow: Callable[[str], None] = follow_nothing,
         command: tuple[str, ...] = RUN_COMMAND,
     ) -> None:
-        """`other_limits_s` is what worktree and validation may take beside the agent."""
+        """`other_limits_s` is what worktree and validation may take beside the agent; `follow` is
+        told each job that begins."""
         self._runner = runner
         self._journal = journal
         self._environment = {**environment, "PYTHONSAFEPATH": "1"}
         self._other_limits_s = other_limits_s
         self._command = command
+        self._follow = follow
         self._lock = threading.Lock()
         self._running: dict[str, RunningProcess] = {}
         self._ending: dict[str, threading.Timer] = {}  # of runs that were told to stop
@@ -105,6 +112,7 @@ class Runs:
         Raises RunDied when it leaves no result, Unavailable when the folder cannot be made.
         """
         make_private_folder(folder)
+        self._follow(task.job_id)
         spec = ProcessSpec(
             argv=self._command,
             cwd=str(folder),
