@@ -136,6 +136,17 @@ def test_a_sender_reads_every_event_of_its_job_in_order_and_sees_what_others_put
     assert [event.model_dump() for event in read_all(feed)] == logged(talker, sent.job_id)
     assert len(feed.notes) == 3
 
+    # What the broker lost, the host is asked for: the beginning, and then all of it.
+    for lost in (1, len(honest)):
+        with talker.broker.client() as connection:
+            connection.delete(key)
+            for text in honest[lost:]:
+                connection.xadd(key, {"e": text})
+        feed = feed_of(talker, sent)
+        assert feed.read() == []
+        assert feed.ask()
+        assert [event.model_dump() for event in read_all(feed)] == logged(talker, sent.job_id)
+
     # The verb on the host reads the log itself.
     words = ("events", sent.job_id, "--local", "--json", "--from", "10")
     done = subprocess.run(
