@@ -19,7 +19,9 @@ JsonValue: TypeAlias = "None | bool | int | str | list[JsonValue] | dict[str, Js
 _INT_MAX_CHARS: Final = 17
 # A string that never ends is stepped over as well, and nothing is tried twice: hostile text is read
 # in linear time.
-_PART: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+|[\[\]{},]', re.DOTALL)
+_TEXT: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+'
+_STRING: Final = re.compile(_TEXT, re.DOTALL)
+_PART: Final = re.compile(_TEXT + r"|[\[\]{},]", re.DOTALL)
 
 
 class _Refusal(ValueError):
@@ -45,20 +47,15 @@ def parse_strict(
         raise _invalid(field, "starts with a byte order mark", "write it without one")
     _check_shape(text, field)
     try:
-        value: JsonValue = json.loads(
-            text,
-            object_pairs_hook=_object,
-            parse_float=_no_float,
-            parse_int=_integer,
-            parse_constant=_no_constant,
-        )
+        value: JsonValue = _DECODER.decode(text)
     except _Refusal as error:
         remedy = "keys once, whole numbers within 2^53-1, no NaN"
         raise _invalid(field, str(error), remedy) from error
     except (ValueError, RecursionError) as error:
         detail = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise _invalid(field, f"is not JSON{detail}", "check it with a JSON tool") from error
-    _check_strings(value, field)
+    if "\\u" in text:  # in UTF-8 a surrogate can stand alone as an escape only
+        _check_strings(value, field)
     return value
 
 
@@ -83,8 +80,44 @@ def dump_strict(value: JsonValue, *, field: str = "json") -> bytes:
         ).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise _invalid(field, "cannot be written as strict JSON", "use JSON's own types") from error
-    parse_strict(data, field=field)
+    if len(data) > PAYLOAD_MAX_BYTES or not _is_plainly_strict(value):
+        parse_strict(data, field=field)
     return data
+
+
+def _is_plainly_strict(value: JsonValue) -> bool:
+    """Say whether `value`, which JSON can hold, is strict by its types and size alone.
+
+    Faster than reading back what was written. False decides nothing: then it is read back.
+    """
+    level: list[JsonValue] = [value]
+    parts = 0
+    for _ in range(JSON_DEPTH_MAX):
+        inner: list[JsonValue] = []
+        for item in level:
+            held = _held_by(item)
+            if held is None:
+                return False
+            inner += held
+        parts += 4 * len(level)  # an item has at most a key, two brackets and a comma
+        if parts > JSON_PARTS_MAX:
+            return False
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+def _held_by(item: JsonValue) -> list[JsonValue] | None:
+    """Return what `item` holds, nothing for a value without parts; None when it is not exactly of
+    JSON's own types and bounds."""
+    if type(item) is dict:
+        return list(item.values()) if all(type(key) is str for key in item) else None
+    if type(item) is list:
+        return item
+    if type(item) is int:
+        return [] if abs(item) <= JSON_INT_MAX else None
+    return [] if item is None or type(item) in (str, bool) else None
 
 
 def _invalid(field: str, message: str, remedy: str) -> InvalidRequest:
@@ -112,8 +145,21 @@ def _integer(text: str) -> int:
     return number
 
 
+_DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_float=_no_float,
+    parse_int=_integer,
+    parse_constant=_no_constant,
+)
+
+
 def _check_shape(text: str, field: str) -> None:
     """Count parts and nesting before the parser builds anything; strings are stepped over whole."""
+    frame, strings = _STRING.subn("", text)
+    opening = frame.count("[") + frame.count("{")
+    marks = opening + frame.count("]") + frame.count("}") + frame.count(",")
+    if opening <= JSON_DEPTH_MAX and strings + marks <= JSON_PARTS_MAX:
+        return  # not enough of either: no need to look at one after the other
     depth = 0
     for parts, match in enumerate(_PART.finditer(text)):
         if parts >= JSON_PARTS_MAX:

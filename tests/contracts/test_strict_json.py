@@ -142,3 +142,36 @@ def test_any_bytes_are_read_as_a_lenient_parser_would_or_refused(data: bytes) ->
     except InvalidRequest:
         return
     assert json.loads(data.decode()) == value
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**54), 2**54) | st.text() | st.floats(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(max_size=3) | st.integers(0, 3), inner, max_size=3)
+        ),
+        max_leaves=12,
+    ),
+    st.integers(0, 18),
+)
+def test_what_is_written_without_a_second_reading_would_have_passed_it(
+    value: JsonValue, levels: int
+) -> None:
+    for _ in range(levels):
+        value = [value]
+    try:
+        data = dump_strict(value)
+    except InvalidRequest:
+        return
+    parse_strict(data)
+
+
+@pytest.mark.parametrize("levels", [15, 16, 17])
+def test_what_is_written_nests_no_deeper_than_what_is_read(levels: int) -> None:
+    value: JsonValue = json.loads("[" * levels + "]" * levels)
+    if levels <= 16:
+        assert parse_strict(dump_strict(value)) == value
+    else:
+        with pytest.raises(InvalidRequest, match="nests deeper than 16"):
+            dump_strict(value)
