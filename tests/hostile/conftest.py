@@ -11,7 +11,7 @@ from tests.support.broker import Broker, broker, running_broker
 from tests.support.hosts import Host, listening_host
 from tests.support.rq_attacks import Canary, canary_in
 
-__all__ = ["attacked", "broker", "canary", "control"]
+__all__ = ["attacked", "broker", "canary", "control", "shared"]
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,12 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, Br
     with canary_in(folder / "canary") as canary, running_broker(folder / "broker") as server:
         with listening_host(folder / "fleet", server, extra=canary.environment) as host:
             yield host, server, canary
+
+
+@pytest.fixture(scope="module")
+def shared(_shared: tuple[Host, Broker, Canary]) -> tuple[Host, Canary]:
+    """The same host and canary for what a whole module looks at once."""
+    return _shared[0], _shared[2]
 
 
 @pytest.fixture

@@ -266,6 +266,12 @@ class Host:
         """Return the run processes of this moment, one for each job under way."""
         return [item for item in self.family() if "worker.runs.run_process" in _last_word(item)]
 
+    def published_result(self, job_id: str) -> RunAgentResult:
+        """Return the result of a job once the listener has nothing left to do for it."""
+        result = self.result(job_id)
+        self.published(job_id)
+        return result
+
     def published(self, job_id: str) -> None:
         """Wait until the listener has nothing left to do for a job."""
         wait_until(lambda: f"published job={job_id}" in self.log, f"{job_id} is published")
