@@ -66,6 +66,33 @@ def test_the_broker_is_reached_from_two_floors_only(package: str) -> None:
     assert users <= {"dispatch", "worker"}
 
 
+# All of RQ that is used: its job's shape, and the classes that worker/sealed.py closes. No pool of
+# workers, no spawning worker (it pickles), no scheduler, no registry, no maintenance.
+_OF_RQ = {
+    "rq.job.Job",
+    "rq.job.JobStatus",
+    "rq.queue.Queue",
+    "rq.serializers.JSONSerializer",
+    "rq.utils.now",
+    "rq.utils.utcformat",
+    "rq.worker.BaseWorker",
+}
+
+
+def test_of_rq_only_its_job_queue_and_bare_worker_are_used() -> None:
+    used = {
+        name
+        for path in product_files()
+        for name in _used_in(path)
+        if name.partition(".")[0] == "rq"
+    }
+    assert not [
+        name
+        for name in used
+        if not any(name == known or name.startswith(f"{known}.") for known in _OF_RQ)
+    ]
+
+
 def test_git_is_reached_from_one_module_only() -> None:
     users = {
         relative(path)

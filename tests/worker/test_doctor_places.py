@@ -28,6 +28,7 @@ from tests.support.patient import (
     write_config,
 )
 from tests.support.volumes import fill, small_volume
+from worker.diagnosis.broker import _version_of
 from worker.diagnosis.disks import volume_of
 from worker.diagnosis.finding import FindingState
 from worker.journal.host_lease import LEASE_KIND
@@ -80,6 +81,39 @@ def test_a_broker_that_tells_our_role_nothing_is_a_warning(host: Host) -> None:
     assert states(found, FAILED) == set()
     assert {"broker settings", "broker memory", "clock"} <= states(found, WARNING)
     assert "cannot be read" in found["broker settings"].what
+
+
+def test_a_role_that_may_not_read_settings_is_told_what_info_says(host: Host) -> None:
+    with host.broker.client() as connection:
+        connection.execute_command("ACL", "SETUSER", "default", "-config|get")
+        found = look(host)
+        assert found["broker settings"].state is OK
+        assert "may not see" in found["broker settings"].what
+        connection.config_set("maxmemory-policy", "allkeys-lru")
+        connection.config_set("appendonly", "no")
+    assert_only(look(host), "broker settings", FAILED, "appendonly no", "allkeys-lru", "redis.conf")
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "words"),
+    [
+        ({"redis_version": "6.0.16"}, FAILED, "older than 6.2"),
+        ({"redis_version": "6.2.14"}, WARNING, "no roles"),
+        ({"redis_version": b"7.0.15"}, OK, "7.0.15"),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.1"}, OK, "Valkey 8.1.1"),
+    ],
+)
+def test_a_broker_that_is_too_old_is_found(
+    told: dict[str, str | bytes], state: FindingState, words: str
+) -> None:
+    class Old:
+        @staticmethod
+        def info(_section: str) -> dict[str, str | bytes]:
+            return told
+
+    finding = _version_of(Old())
+    assert finding.state is state
+    assert words in finding.what
 
 
 def test_a_broker_whose_disk_is_full_is_found(tmp_path: Path) -> None:

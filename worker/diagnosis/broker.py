@@ -1,6 +1,7 @@
 """Is the broker there, is it set up as ops/redis says, and do its clock and ours agree.
 
-Reads INFO, TIME and CONFIG GET; a role that may not read them is told, not guessed at.
+Reads INFO, TIME and CONFIG GET. The roles of ops/redis/users.acl may not read the last one, which
+tells passwords; for them INFO says what it can, and the rest is told as not seen.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from redis.exceptions import RedisError
+from redis.exceptions import NoPermissionError, RedisError
 
 from contracts import limits
 from dispatch.broker_url import (
@@ -24,6 +25,9 @@ from worker.diagnosis.finding import Finding, Machine, fails, holds, warns
 
 _SETTINGS: Final = {"appendonly": "yes", "maxmemory-policy": "noeviction", "protected-mode": "yes"}
 _FSYNC: Final = ("everysec", "always")
+_AS_IN_FILE: Final = "set it as in ops/redis/redis.conf: a queued job must survive a restart"
+_OLDEST: Final = (6, 2)  # LMOVE takes a job without losing sight of it
+_WANTED: Final = (7, 0)  # users.acl tells reading from writing
 # Half of what is refused: drift grows, and this is the time to look.
 _CLOCK_WARNING_S: Final = limits.SKEW_S / 2
 _NEARLY_FULL: Final = 0.9
@@ -37,6 +41,7 @@ def check_broker(machine: Machine) -> Iterator[Finding]:
         queue.ping()
         yield holds("broker", f"answers at {masked_url(url)}")
         yield _reach(url)
+        yield _found("broker version", _version_of, queue.connection)
         yield _found("broker settings", _settings_of, queue.connection)
         yield _found("broker memory", _memory_of, queue.connection)
         yield _found("clock", lambda redis: _clock(redis, machine.clock.wall), queue.connection)
@@ -52,8 +57,24 @@ def _found(name: str, look: Callable[[Any], Finding], connection: Any) -> Findin
         return warns(name, what, "compare with ops/redis/redis.conf on the broker's machine")
 
 
+def _version_of(connection: Any) -> Finding:
+    name = "broker version"
+    told = connection.info("server")
+    version = _text(told["redis_version"])
+    shown = f"Valkey {_text(told['valkey_version'])}" if "valkey_version" in told else version
+    numbers = tuple(int(part) for part in version.split(".")[:2])
+    if numbers < _OLDEST:
+        return fails(name, f"{shown} is older than 6.2: it cannot move a job in one step", "update")
+    if numbers < _WANTED:
+        return warns(name, f"{shown} knows no roles that only read", "update to 7.0 or newer")
+    return holds(name, shown)
+
+
 def _settings_of(connection: Any) -> Finding:
-    found = {name: _setting(connection, name) for name in (*_SETTINGS, "appendfsync")}
+    try:
+        found = {name: _setting(connection, name) for name in (*_SETTINGS, "appendfsync")}
+    except NoPermissionError:
+        return _settings_as_told(connection)
     wrong = [
         f"{name} {found[name]}, not {wanted}"
         for name, wanted in _SETTINGS.items()
@@ -62,9 +83,22 @@ def _settings_of(connection: Any) -> Finding:
     if found["appendfsync"] not in _FSYNC:
         wrong.append(f"appendfsync {found['appendfsync']}, not everysec")
     if wrong:
-        remedy = "set it as in ops/redis/redis.conf: a queued job must survive a restart"
-        return fails("broker settings", "; ".join(wrong), remedy)
+        return fails("broker settings", "; ".join(wrong), _AS_IN_FILE)
     return holds("broker settings", "written down (AOF), evicts nothing, protected")
+
+
+def _settings_as_told(connection: Any) -> Finding:
+    """Judge what INFO tells a role that may not read the settings."""
+    wrong = []
+    if not int(connection.info("persistence")["aof_enabled"]):
+        wrong.append("appendonly no, not yes")
+    policy = _text(connection.info("memory")["maxmemory_policy"])
+    if policy != _SETTINGS["maxmemory-policy"]:
+        wrong.append(f"maxmemory-policy {policy}, not noeviction")
+    if wrong:
+        return fails("broker settings", "; ".join(wrong), _AS_IN_FILE)
+    what = "written down (AOF), evicts nothing; our role may not see how often, nor protected-mode"
+    return holds("broker settings", what)
 
 
 def _setting(connection: Any, name: str) -> str:
