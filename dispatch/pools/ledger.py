@@ -57,16 +57,13 @@ class Ledger:
 
     def __init__(self, connection: redis.Redis, url: str) -> None:
         """`url` stands in messages, masked."""
+        self._redis: Any = connection  # redis types every answer as sync or awaitable
         self._url = url
-        self._admit = connection.register_script(ADMIT)
-        self._renew = connection.register_script(RENEW)
-        self._settle = connection.register_script(SETTLE)
-        self._close = connection.register_script(CLOSE)
 
     def admit(self, pool: Pool, booking_id: str, lease_s: float) -> Booked | Denied | None:
         """Book a start, if the pool has room for it; None when the pool has no limits. The same id
         again is the same booking, with a new lease."""
-        answer = self._run(self._admit, pool, booking_id, _ms(lease_s))
+        answer = self._run(ADMIT, pool, booking_id, _ms(lease_s))
         kind = _text(answer[0]) if answer else ""
         if kind == "free":
             return None
@@ -80,11 +77,11 @@ class Ledger:
     def renew(self, pool: Pool, booked: Booked, lease_s: float) -> None:
         """Keep what `booked` set aside for another `lease_s` seconds."""
         numbers = (_ms(lease_s), booked.at_ms, booked.tokens, booked.micro)
-        self._run(self._renew, pool, booked.booking_id, *numbers)
+        self._run(RENEW, pool, booked.booking_id, *numbers)
 
     def settle(self, pool: Pool, booked: Booked, *, runs: int, tokens: int, micro: int) -> None:
         """Put what a start came to in place of what was set aside; twice counts once."""
-        self._run(self._settle, pool, booked.booking_id, booked.at_ms, runs, tokens, micro)
+        self._run(SETTLE, pool, booked.booking_id, booked.at_ms, runs, tokens, micro)
 
     def close(self, pool: Pool, *, until: int | None, after_s: int | None, why: str) -> int | None:
         """Let the pool admit nothing until `until` (Unix seconds), else for `after_s`; a week at
@@ -94,13 +91,14 @@ class Ledger:
         ends = "" if until is None else str(until * _MS)
         text = one_line(why, _WHY_MAX_CHARS)
         after, longest = _ms(after_s or 0), _ms(limits.POOL_CLOSED_MAX_S)
-        answer = self._run(self._close, pool, ends, after, longest, text, pool.name)
+        answer = self._run(CLOSE, pool, ends, after, longest, text, pool.name)
         return _number(answer) // _MS or None
 
-    def _run(self, script: Any, pool: Pool, *arguments: str | int) -> Any:
-        bounds = (limits.POOL_LIMITS_MAX, limits.POOL_BOOKINGS_MAX)
+    def _run(self, script: str, pool: Pool, *arguments: str | int) -> Any:
+        # Sent whole each time: a role then needs no right to load scripts.
+        keys, bounds = pool_keys(pool), (limits.POOL_LIMITS_MAX, limits.POOL_BOOKINGS_MAX)
         with translated(self._url):
-            return script(keys=pool_keys(pool), args=[*bounds, *arguments])
+            return self._redis.eval(script, len(keys), *keys, *bounds, *arguments)
 
 
 def _full(parts: Sequence[object]) -> Denied:

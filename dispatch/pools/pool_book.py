@@ -50,7 +50,6 @@ class PoolBook:
         """`url` stands in messages, masked."""
         self._redis: Any = connection  # redis types every answer as sync or awaitable
         self._url = url
-        self._look = connection.register_script(LOOK)
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the pools that have a limit or were closed, by name."""
@@ -61,9 +60,9 @@ class PoolBook:
 
     def view(self, pool: Pool) -> PoolView:
         """Return how `pool` stands."""
-        bounds = [limits.POOL_LIMITS_MAX, limits.POOL_BOOKINGS_MAX]
+        keys, bounds = pool_keys(pool), (limits.POOL_LIMITS_MAX, limits.POOL_BOOKINGS_MAX)
         with translated(self._url):
-            _, until, why, rows = self._look(keys=pool_keys(pool), args=bounds)
+            _, until, why, rows = self._redis.eval(LOOK, len(keys), *keys, *bounds)
         uses = (_use(row) for row in rows)
         closed = float(until) / 1_000 if until.isdigit() else None
         return PoolView(
