@@ -5,6 +5,8 @@
 #   make check            the whole gate
 #   make soak             two listeners, 500 jobs, copies and kills, at most 10 minutes
 #                         (SECONDS=60: a tenth of it; SEED=7: the same dice again)
+#   make e2e              four real CLIs from npm, through the whole product on loopback
+#                         (needs node and the registry; ARGS="--json", ARGS="--only commits")
 #   make format           rewrite the code in the house's format
 #   make schemas          write the golden files (schemas, names, service units, vectors) from the code
 #   make verdict-table    play every trick of an agent anew and write the table of docs/verdict.md
@@ -12,7 +14,7 @@
 
 .POSIX:
 .NOTPARALLEL:
-.PHONY: demo test soak check check-static check-rest check-coverage check-format check-lint check-types \
+.PHONY: demo test soak e2e check check-static check-rest check-coverage check-format check-lint check-types \
 	check-floors check-wheel format schemas verdict-table clean setup setup-demo help
 
 AGENT =
@@ -49,6 +51,10 @@ test: setup
 # Prints its seed first and its counts last.
 soak: setup
 	@PYTHONSAFEPATH= $(PY) -m tests.faults.soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# Installs the CLIs into a cache outside of the project. Ends with 77 where node or disk is missing.
+e2e: setup
+	@PYTHONSAFEPATH= $(PY) -m tests.real $(ARGS)
 
 # Format, lint, types and floors first: they fail in seconds. The tests hold module sizes, names and
 # the wheel's contents (tests/house); coverage reads the data that the tests left.

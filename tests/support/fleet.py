@@ -42,6 +42,7 @@ class Machine:
     name: str
     extra: dict[str, str] = field(default_factory=dict)
     sandbox: str = "none"  # agents that talk to the test over files in the home need that
+    ready_s: float = _READY_S  # until a listener's heartbeat is seen
 
     @property
     def environment(self) -> dict[str, str]:
@@ -132,7 +133,7 @@ class Listener:
                 stderr=log,
                 start_new_session=True,
             )
-        wait_until(self._is_seen, f"a heartbeat of {self._machine.name}", _READY_S)
+        wait_until(self._is_seen, f"a heartbeat of {self._machine.name}", self._machine.ready_s)
 
     def kill(self) -> None:
         """Kill the process as a crash does."""
