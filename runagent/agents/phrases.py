@@ -13,11 +13,12 @@ from typing import Final
 
 # Measured: "You\u2019ve hit your usage limit" and "last status: 429 Too Many Requests" (codex),
 # "Request rejected (429)" and "hit your limit" (claude), "exhausted your daily quota" and
-# "Resource has been exhausted" (gemini), "Rate limit reached for requests" (grok).
+# "Resource has been exhausted" (gemini), "Rate limit reached for requests" and
+# "usage_limit_reached: The usage limit has been reached" (grok).
 _LIMIT: Final = re.compile(
     r"""
       hit\ your\ (?:\w+\ ){0,2}limit\b
-    | \b(?:usage|rate|request)[ _-]limit\ (?:reached|exceeded|error)
+    | \b(?:usage|rate|request)[ _-]limit[ _](?:has\ been\ )?(?:reached|exceeded|error)
     | \brate_limit(?:_error|_exceeded)?\b
     | \b429\ Too\ Many\ Requests\b | \btoo\ many\ requests\b
     | \((?:HTTP\ )?429\) | \b(?:status|code|http)\b["':= ]{0,4}429\b | ^API\ Error:\ 429\b
@@ -52,8 +53,11 @@ _LIMIT_LINE: Final = re.compile(
     re.VERBOSE,
 )
 
+# Measured: "Not signed in." (grok), "Missing environment variable: `NAME`." (codex, for the key of
+# a provider that the owner set up).
 _AUTH: Final = re.compile(
-    r"\b401\b|\bunauthorized\b|\bunauthenticated\b|\bnot logged in\b|\binvalid api key\b"
+    r"\bnot signed in\b|\bmissing environment variable: `"
+    r"|\b401\b|\bunauthorized\b|\bunauthenticated\b|\bnot logged in\b|\binvalid api key\b"
     r"|\bapi key not valid\b|\bauthentication[_ ](?:failed|error)\b|\blogin (?:has )?expired\b",
     re.IGNORECASE,
 )

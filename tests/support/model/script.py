@@ -74,6 +74,9 @@ class Refuse:
 Move = Say | Write | Read | Edit | Shell | Echo | Silence | Refuse
 
 _BACKGROUND = f"setsid sleep {NAP} >/dev/null 2>&1 </dev/null & echo started"
+# Not `sleep`, which one CLI refuses to wait for; others go on without the tool after some seconds,
+# and then meet a model that says nothing.
+_LONG = f"python3 -c 'import time; time.sleep({NAP})'"
 _COMMIT = (
     "printf 'kept\\n' > kept.txt && git add kept.txt && "
     "git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m 'Keep it' && echo done"
@@ -103,7 +106,7 @@ def scenarios(outside: str) -> dict[str, tuple[Move, ...]]:
             Shell(_BACKGROUND),
             Say("Something runs on."),
         ),
-        "long-tool": (Shell(f"sleep {NAP}"), Say("Slept.")),
+        "long-tool": (Shell(_LONG), Silence()),
         "hang": (Silence(),),
         "stall": (Silence(begun=True),),
         "drop": (Silence(begun=True, cut=True),),
