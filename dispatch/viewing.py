@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from contracts.clock import Clock
 from contracts.errors import CouldNotCheck, KeysRefused
@@ -13,6 +14,7 @@ from dispatch.job_views import Ended, JobView, view_job
 from dispatch.queue import FleetQueue, Whereabouts
 from dispatch.sent import SentJob, SentJobs
 from dispatch.sweeper import Sweeper
+from dispatch.times import rfc3339
 
 
 class Viewing:
@@ -45,7 +47,16 @@ class Viewing:
             with contextlib.suppress(CouldNotCheck):
                 where = self._sweeper.where(sent, hosts)
         shown, now = self._queue.shown(job_id), self._clock.wall()
-        return view_job(job_id, shown, sent, hosts, verified=ended, now=now, where=where)
+        view = view_job(job_id, shown, sent, hosts, verified=ended, now=now, where=where)
+        return view if sent is None or ended is not None else self._taken_back(view)
+
+    def _taken_back(self, view: JobView) -> JobView:
+        """Say of a job without an end that it was taken back, where it was."""
+        wish = self._sent.cancels.find(view.job_id)
+        if wish is None:
+            return view
+        why = f"taken back at {rfc3339(wish.at)}, and not ended yet"
+        return replace(view, why=f"{why}; {view.why}" if view.why else why)
 
     def _ended(self, sent: SentJob) -> Ended | None:
         try:

@@ -107,6 +107,8 @@ def test_what_waits_while_the_broker_is_away_is_taken_back_by_the_sweep(
         assert client.cancel(job_id).state is CancelState.KEPT
     finally:
         host.broker.resume()
+    (view,) = client.views([job_id])
+    assert "taken back at" in view.why
     assert [item.did for item in client.sweep()] == [Did.CANCELLED]
     assert client.result(job_id) is not None
     host.start()
