@@ -13,6 +13,7 @@ from contracts.clock import Clock
 from contracts.errors import KeysRefused, Refused, Unavailable
 from contracts.ids import checked_job_id
 from contracts.receipt import ReceiptCode
+from dispatch.http.doors import Doors
 from dispatch.keyring import SenderKeyring
 from dispatch.queue import FleetQueue
 from dispatch.receipts import Receipt, first_receipt, receipt_result, sign_receipt
@@ -29,12 +30,16 @@ class Answers:
         queue: FleetQueue,
         sent: SentJobs,
         clock: Clock,
+        *,
+        doors: Doors | None = None,
     ) -> None:
+        """`doors` are the hosts' own doors that this sender knows."""
         # A machine without a sender's identity can still look: its refusal is kept for later.
         self._ring = keyring
         self._queue = queue
         self._sent = sent
         self._clock = clock
+        self.doors = doors or Doors(keyring, {}, clock)
 
     @property
     def keyring(self) -> SenderKeyring:
@@ -61,6 +66,8 @@ class Answers:
 
         What is kept here answers even when the broker is away; else Unavailable is raised.
         """
+        if sent.url:
+            return self.result_at_door(sent)
         try:
             stored = self._queue.result_texts(sent.job_id)
             told = self._queue.receipt_text(sent.job_id)
@@ -70,6 +77,20 @@ class Answers:
                 raise
             return kept
         return self.choose(sent, stored, told)
+
+    def result_at_door(self, sent: SentJob, wait_s: float = 0.0) -> JobResult | None:
+        """Return the result of a job that was sent over HTTP; what is kept here answers when its
+        host does not. Waits at the host for one that is not there yet."""
+        if self.has_result(sent):
+            return self.kept(sent)
+        try:
+            text = self.doors.result_text(sent, wait_s)
+        except (Unavailable, Refused):
+            kept = self.kept(sent)
+            if kept is None:
+                raise
+            return kept
+        return self.choose(sent, [] if text is None else [text])
 
     def kept(self, sent: SentJob) -> JobResult | None:
         """Return what this machine holds, without asking the broker."""
@@ -106,6 +127,9 @@ class Answers:
 
     def tell(self, sent: SentJob, receipt: Receipt) -> None:
         """Put a receipt where other readers find it; a broker that is away is told later."""
+        if sent.url:  # nobody looks for it at a broker
+            self._sent.receipts.note_told(sent.job_id)
+            return
         try:
             self._queue.store_receipt(
                 sent.job_id, sent.queue_name, receipt.envelope, receipt.code.value

@@ -34,6 +34,7 @@ VERBS: Final[dict[str, Verb]] = {
     "init": Verb("dispatch.commands.init:command", "Set this machine up as sender and host."),
     "keys": Verb("dispatch.commands.keys:command", "Grant, accept, rotate and revoke keys."),
     "enqueue": Verb("dispatch.commands.enqueue:command", "Sign a job and queue it."),
+    "send": Verb("dispatch.commands.send:command", "Hand a job to one host, over HTTP."),
     "wait": Verb("dispatch.commands.wait:command", "Wait for the results of jobs."),
     "result": Verb("dispatch.commands.result:command", "Print the result of a job."),
     "cancel": Verb("dispatch.commands.cancel:command", "Take jobs back: end what runs of them."),

@@ -19,12 +19,15 @@ from contracts.ids import checked_job_id
 from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelled, Cancelling
+from dispatch.config_http import HostSectionOfSender
 from dispatch.enqueuing import Enqueuing, Wanted
 from dispatch.events import EventFeed
 from dispatch.hosts import HostView
+from dispatch.http.address import find_door
+from dispatch.http.doors import Doors
 from dispatch.job_handle import JobHandle
 from dispatch.job_views import JobView
-from dispatch.keyring import SenderKeyring
+from dispatch.keyring import SenderKeyring, ring_or_refusal
 from dispatch.known_hosts import UnservedLane, known_hosts, unserved_lanes
 from dispatch.queue import FleetQueue, Pushed
 from dispatch.results import JobResult
@@ -44,13 +47,18 @@ class FleetClient:
         queue: FleetQueue,
         sent: SentJobs,
         clock: Clock | None = None,
+        *,
+        hosts: Mapping[str, HostSectionOfSender] | None = None,
     ) -> None:
+        """`hosts` are the hosts' own doors, as `[hosts.NAME]` has them."""
         held: Clock = clock or SystemClock()
+        self._doors = dict(hosts or {})
         self._ring = keyring
         self._queue = queue
         self._clock = held
-        self._answers = Answers(keyring, queue, sent, held)
-        self._cancelling = Cancelling(self._answers, queue, sent, held)
+        doors = Doors(keyring, self._doors, held)
+        self._answers = Answers(keyring, queue, sent, held, doors=doors)
+        self._cancelling = Cancelling(self._answers, queue, sent, held, doors=[doors])
         self._sweeper = Sweeper(self._answers, queue, sent, held, self._cancelling)
         self._enqueuing = Enqueuing(self._answers, self._sweeper, queue, sent, held)
         self._viewing = Viewing(self._answers, self._sweeper, queue, sent, held)
@@ -64,15 +72,9 @@ class FleetClient:
         """
         chosen = settings or load_settings()
         held = clock or SystemClock()
-        keyring: SenderKeyring | KeysRefused
-        try:
-            keyring = SenderKeyring.load(chosen.places.keys_dir, chosen.sender_name, held)
-        except KeysRefused as error:
-            if error.code != "missing":
-                raise
-            keyring = error
-        queue = FleetQueue.connect(chosen.redis_url, held)
-        return cls(keyring, queue, SentJobs(chosen.places.sent_file), held)
+        keyring = ring_or_refusal(chosen.places.keys_dir, chosen.sender_name, held)
+        sent, queue = SentJobs(chosen.places.sent_file), FleetQueue.connect(chosen.redis_url, held)
+        return cls(keyring, queue, sent, held, hosts=chosen.hosts)
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +146,31 @@ class FleetClient:
         )
         return self._enqueuing.enqueue(wanted)
 
+    def send(
+        self,
+        payload: Mapping[str, object],
+        *,
+        target: str,
+        kind: str = KIND,
+        lane: str,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+        cacert: str = "",  # a PEM file: whom to trust for the door's certificate
+    ) -> JobHandle:
+        """Hand `payload` to one host's HTTP door; no broker is asked. `target` is a name or a URL in
+        config.toml; another URL gets a job for the lane. On the host's disk when this returns."""
+        wanted = Wanted(
+            payload=payload,
+            kind=kind,
+            lane=lane,
+            ttl_s=ttl_s,
+            key=idempotency_key,
+            give_up_after_s=give_up_after_s,
+            door=find_door(target, self._doors, cacert=cacert),
+        )
+        return self._enqueuing.enqueue(wanted)[0]
+
     def resend(self, job_id: str, *, resend_lane: bool = False) -> Pushed:
         """Queue a job of ours again, byte for byte, unless it is there, taken, or has an end.
 
@@ -214,11 +241,11 @@ class FleetClient:
         if isinstance(self._ring, SenderKeyring):
             with contextlib.suppress(FleetError):  # what cannot be mended now is still shown
                 self._sweeper.sweep()
-        return self._viewing.newest(limit, self.hosts())
+        return self._viewing.newest(limit, self.hosts)
 
     def views(self, job_ids: Sequence[str]) -> list[JobView]:
         """Return how jobs stand now, in the order given."""
-        return self._viewing.of([checked_job_id(job_id) for job_id in job_ids], self.hosts())
+        return self._viewing.of([checked_job_id(job_id) for job_id in job_ids], self.hosts)
 
     def hosts(self) -> list[HostView]:
         """Return every host that was seen or granted keys, silent ones included."""

@@ -43,6 +43,12 @@ def ending_of(
     return None if has_it and alive else ReceiptCode.ABANDONED
 
 
+def is_given_up(job: SentJob, now: float) -> bool:
+    """Say whether the sender's patience with a job that a host took over HTTP is over: where it
+    named no moment, 24 hours after the job was signed."""
+    return now >= (job.iat + GIVE_UP_DEFAULT_S if job.give_up_at is None else job.give_up_at)
+
+
 def is_over(job: SentJob, now: float) -> bool:
     """Say whether no host accepts the job any more."""
     return now > job.exp + limits.SKEW_S

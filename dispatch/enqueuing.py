@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contracts import limits
 from contracts.clock import Clock
@@ -11,6 +11,7 @@ from contracts.errors import FleetError, InvalidRequest, Problem
 from contracts.kinds import canonical_kind
 from dispatch.answers import Answers
 from dispatch.hosts import HostView
+from dispatch.http.address import DoorAddress
 from dispatch.idempotency import asked_text, check_same, checked_key
 from dispatch.job_handle import JobHandle, handle_of
 from dispatch.known_hosts import known_hosts
@@ -30,11 +31,12 @@ class Wanted:
     payload: Mapping[str, object]
     kind: str
     lane: str
-    targets: Sequence[str] | None
     ttl_s: int
     key: str | None
     give_up_after_s: float | None
-    resend_lane: bool
+    targets: Sequence[str] | None = None
+    resend_lane: bool = False
+    door: DoorAddress | None = None  # a host's own, instead of a queue: then it names the target
 
 
 class Enqueuing:
@@ -56,6 +58,8 @@ class Enqueuing:
         between is finished by the next one with the same key, with the very same bytes.
         """
         now = int(self._clock.wall())
+        if wanted.door is not None and wanted.door.name:
+            wanted = replace(wanted, targets=[wanted.door.name])
         if wanted.give_up_after_s is not None:
             checked_give_up(wanted.give_up_after_s)
         if wanted.resend_lane and wanted.key is None:
@@ -68,7 +72,7 @@ class Enqueuing:
             pushed = self._sweeper.push_new(jobs)
         else:
             jobs, pushed = self._enqueue_once(wanted, once, now)
-        hosts = self._seen_hosts()
+        hosts = self._seen_hosts() if wanted.door is None else None
         pairs = zip(jobs, pushed, strict=True)
         return [handle_of(job, state, hosts, now) for job, state in pairs]
 
@@ -101,7 +105,8 @@ class Enqueuing:
             )
         keyring = self._answers.keyring
         give_up = wanted.give_up_after_s
-        return [
+        door = wanted.door
+        jobs = [
             sign_job(
                 keyring,
                 route,
@@ -114,6 +119,9 @@ class Enqueuing:
             )
             for route in plan_routes(keyring, wanted.lane, wanted.targets)
         ]
+        if door is None:
+            return jobs
+        return [replace(job, url=door.url, cacert=door.cacert) for job in jobs]
 
     def _seen_hosts(self) -> list[HostView] | None:
         try:

@@ -50,6 +50,9 @@ class SentJob:
     pushes: int = 0  # how often it was pushed again
     tried_at: int = 0  # the last of these
     looked_at: int = 0  # the last sweep
+    url: str = ""  # of the HTTP door that it was sent to; "" for a queue
+    cacert: str = ""  # the file of authorities that was named for that door
+    door_host: str = ""  # the host that said there, signed, that it has the job
 
     @property
     def target(self) -> str:
@@ -138,6 +141,14 @@ class SentJobs:
         query = "UPDATE sent SET pushed_at = ? WHERE job_id = ? AND pushed_at IS NULL"
         with self._file.writing() as connection:
             connection.executemany(query, [(int(now), job_id) for job_id in job_ids])
+
+    def note_accepted(self, job_id: str, host: str, *, now: float) -> None:
+        """Note that `host` has a job that was sent to its door."""
+        query = """
+            UPDATE sent SET pushed_at = coalesce(pushed_at, ?), door_host = ? WHERE job_id = ?
+        """
+        with self._file.writing() as connection:
+            connection.execute(query, (int(now), host, job_id))
 
     def note_pushed_again(self, job_id: str, *, now: float) -> None:
         """Count one more push of a job."""

@@ -63,7 +63,13 @@ CREATE TABLE cancels (
     why TEXT NOT NULL, at INTEGER NOT NULL, envelope TEXT NOT NULL, signed_at INTEGER NOT NULL
 ) STRICT;
 """
-_STEPS: Final = (_FIRST, _SECOND, _THIRD)
+# Jobs that were sent to a host's own door.
+_FOURTH: Final = """
+ALTER TABLE sent ADD COLUMN url TEXT NOT NULL DEFAULT '';
+ALTER TABLE sent ADD COLUMN cacert TEXT NOT NULL DEFAULT '';
+ALTER TABLE sent ADD COLUMN door_host TEXT NOT NULL DEFAULT '';
+"""
+_STEPS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH)
 
 
 class SentFile:

@@ -9,6 +9,7 @@ of a result; bounded in how much it looks at and how often it pushes.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from enum import StrEnum
 from typing import Final
 
 from contracts.clock import Clock
-from contracts.errors import InvalidRequest, Problem
+from contracts.delivery import DeliveryCode
+from contracts.errors import FleetError, InvalidRequest, Problem
 from contracts.receipt import ReceiptCode
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelling, CancelState
@@ -25,6 +27,7 @@ from dispatch.endings import (
     ending_of,
     is_claim_unknown,
     is_due,
+    is_given_up,
     is_over,
     may_push_again,
 )
@@ -74,6 +77,8 @@ class Sweeper:
 
     def push_new(self, jobs: Sequence[SentJob]) -> list[Pushed]:
         """Push jobs that were just recorded, all or none, and note that the broker has them."""
+        if any(job.url for job in jobs):
+            return [self._post(job) for job in jobs]
         ids = [job.job_id for job in jobs]
         self._sent.note_pushing(ids, self._queue.data_mark())
         pushed = self._queue.push_all([outgoing(job) for job in jobs])
@@ -90,6 +95,8 @@ class Sweeper:
             return Pushed.FINISHED
         if self._cancelling.wish(job) is not None:
             return Pushed.ALREADY_THERE  # its sender wants its end
+        if job.url:
+            return self._post(job)
         hosts = self._hosts()
         where = self._look(job, hosts)
         if not where.is_lost:
@@ -102,6 +109,8 @@ class Sweeper:
 
     def tend(self, job: SentJob, hosts: Sequence[HostView] | None = None) -> Swept | None:
         """Do what is due about one open job of ours; return what was done, None for nothing."""
+        if job.url:
+            return self._tend_at_door(job)
         known = self._hosts() if hosts is None else hosts
         where, now = self._look(job, known), self._clock.wall()
         if where.place is Place.FINISHED and self._answers.result(job) is not None:
@@ -139,8 +148,10 @@ class Sweeper:
         jobs = self._sent.open_jobs(SWEEP_MAX, now=self._clock.wall())
         if not jobs:
             return []
-        hosts = self._hosts()
-        done = [self.tend(job, hosts) for job in jobs]
+        done = [self._tend_at_door(job) for job in jobs if job.url]
+        queued = [job for job in jobs if not job.url]
+        hosts = self._hosts() if queued else []
+        done += [self.tend(job, hosts) for job in queued]
         return [item for item in done if item is not None]
 
     def where(self, job: SentJob, hosts: Sequence[HostView]) -> Whereabouts:
@@ -156,6 +167,29 @@ class Sweeper:
             holders = [x.name for x in hosts if x.holds(job.job_id) and job.target in ("", x.name)]
             return Whereabouts(Place.CLAIMED, "started", holders[0]) if holders else where
         return where
+
+    def _post(self, job: SentJob) -> Pushed:
+        """Hand a job to its host's door, again if need be: the host knows its own."""
+        self._sent.note_pushed_again(job.job_id, now=self._clock.wall())
+        claims = self._answers.doors.post(job)
+        self._sent.note_accepted(job.job_id, claims.iss, now=self._clock.wall())
+        is_new = claims.code is DeliveryCode.ACCEPTED
+        return Pushed.ACCEPTED if is_new else Pushed.ALREADY_THERE
+
+    def _tend_at_door(self, job: SentJob) -> Swept | None:
+        """Do what is due about one open job that was sent over HTTP. A host that is away or says no
+        stops nothing: the job ends when its time or its sender's patience does."""
+        now = self._clock.wall()
+        with contextlib.suppress(FleetError):
+            if self._answers.result(job) is not None:
+                return None
+            wish = self._cancelling.wish(job)
+            if wish is not None:
+                self._cancelling.press(job, wish)
+        if is_given_up(job, now):
+            return self._end(job, ReceiptCode.ABANDONED)
+        never_taken = job.pushed_at is None and is_over(job, now)
+        return self._end(job, ReceiptCode.EXPIRED) if never_taken else None
 
     def _may_push(self, job: SentJob, where: Whereabouts) -> bool:
         # The mark costs a round trip, and a host's own job does not depend on it.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from contracts.clock import Clock
-from contracts.errors import CouldNotCheck, KeysRefused
+from contracts.errors import CouldNotCheck, FleetError, KeysRefused, Unavailable
 from dispatch.answers import Answers
 from dispatch.hosts import HostView
 from dispatch.job_views import Ended, JobView, view_job
@@ -29,18 +29,31 @@ class Viewing:
         self._sent = sent
         self._clock = clock
 
-    def newest(self, limit: int, hosts: Sequence[HostView]) -> list[JobView]:
-        """Return at most `limit` of the newest jobs, newest first."""
+    def newest(self, limit: int, hosts: Callable[[], Sequence[HostView]]) -> list[JobView]:
+        """Return at most `limit` of the newest jobs, newest first; without a broker those of ours
+        that were sent over HTTP, where there are some. `hosts` asks the broker who is there."""
+        try:
+            seen = hosts()
+        except Unavailable:
+            at_doors = [self._at_door(job) for job in self._sent.recent(limit) if job.url]
+            if not at_doors:
+                raise
+            return at_doors
         ours = {job.job_id: job for job in self._sent.recent(limit)}
         ids = dict.fromkeys([*ours, *self._queue.recent_job_ids(limit)])
-        views = [self._view(job_id, ours.get(job_id), hosts) for job_id in ids]
+        views = [self._view(job_id, ours.get(job_id), seen) for job_id in ids]
         return sorted(views, key=lambda view: view.age_s)[:limit]
 
-    def of(self, job_ids: Sequence[str], hosts: Sequence[HostView]) -> list[JobView]:
-        """Return the views of these jobs."""
-        return [self._view(job_id, self._sent.find(job_id), hosts) for job_id in job_ids]
+    def of(self, job_ids: Sequence[str], hosts: Callable[[], Sequence[HostView]]) -> list[JobView]:
+        """Return the views of these jobs; no broker is asked where none of them came over one."""
+        found = [self._sent.find(job_id) for job_id in job_ids]
+        needs_none = all(job is not None and job.url for job in found)
+        seen = [] if needs_none else hosts()
+        return [self._view(*pair, seen) for pair in zip(job_ids, found, strict=True)]
 
     def _view(self, job_id: str, sent: SentJob | None, hosts: Sequence[HostView]) -> JobView:
+        if sent is not None and sent.url:
+            return self._at_door(sent)
         ended = None if sent is None else self._ended(sent)
         where: Whereabouts | None = None
         if sent is not None and ended is None:
@@ -57,6 +70,19 @@ class Viewing:
             return view
         why = f"taken back at {rfc3339(wish.at)}, and not ended yet"
         return replace(view, why=f"{why}; {view.why}" if view.why else why)
+
+    def _at_door(self, sent: SentJob) -> JobView:
+        ended = None
+        with contextlib.suppress(FleetError):  # a host that is away is no reason to show nothing
+            ended = self._ended(sent)
+        view = view_job(sent.job_id, {}, sent, (), verified=ended, now=self._clock.wall())
+        if ended is not None or view.state == "expired":
+            return view
+        if sent.pushed_at is None:
+            why = f"{sent.url} has not said that it has it"
+            return self._taken_back(replace(view, state="unknown", why=why))
+        accepted = replace(view, state="accepted", host=sent.door_host, why=f"over {sent.url}")
+        return self._taken_back(accepted)
 
     def _ended(self, sent: SentJob) -> Ended | None:
         try:

@@ -7,15 +7,20 @@ host is waited for; nothing here judges silence.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from contracts.clock import Clock
-from contracts.errors import FleetError
+from contracts.errors import FleetError, Unavailable, WaitTimedOut
 from dispatch.answers import Answers
+from dispatch.http.doors import LONG_POLL_S
 from dispatch.queue import FleetQueue
 from dispatch.results import JobResult
 from dispatch.sent import SentJob, SentJobs
 from dispatch.sweeper import Sweeper, checked_give_up
+
+_RETRY_PAUSE_S: Final = 2.0  # between two knocks at a door where nobody answers
 
 
 class Waits:
@@ -43,12 +48,46 @@ class Waits:
         if found is not None:
             return found
         sent = self._answers.sent_job(job_id)
+        if sent.url:
+            return self._wait_at_door(sent, timeout_s, on_look)
         return self._queue.wait_result(
             job_id,
             lambda stored: self._look(sent, stored, on_look),
             timeout_s,
             when_away=lambda: self.given_up(job_id),
         )
+
+    def _wait_at_door(
+        self, sent: SentJob, timeout_s: float | None, on_look: Callable[[], None] | None
+    ) -> JobResult:
+        """Ask the job's host until it has an end; one that is away is waited for. Raises
+        WaitTimedOut, or Unavailable when nobody answered at the end."""
+        give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        away: Unavailable | None = None
+        while True:
+            left = LONG_POLL_S if give_up is None else give_up - self._clock.monotonic()
+            found = self._tended(sent) if sent.pushed_at is None or away is not None else None
+            if found is not None:
+                return found
+            sent = self._answers.sent_job(sent.job_id)
+            try:
+                result = self._answers.result_at_door(sent, max(0.0, min(left, LONG_POLL_S)))
+                away = None
+                if result is not None:
+                    return result
+            except Unavailable as error:
+                away = error
+                self._clock.wait(threading.Event(), max(0.0, min(left, _RETRY_PAUSE_S)))
+            given_up = self.given_up(sent.job_id)
+            if given_up is not None:
+                return given_up
+            if give_up is not None and self._clock.monotonic() >= give_up:
+                raise away or WaitTimedOut(
+                    f"no result of {sent.job_id} within {round(timeout_s or 0.0, 1):g} s",
+                    remedy=f"fleet-dispatch wait {sent.job_id}",
+                )
+            if on_look is not None:
+                on_look()
 
     def begin(self, job_id: str, give_up_after_s: float | None) -> JobResult | None:
         """Note when to give up, where that was said, and return what has ended the job already.

@@ -88,7 +88,7 @@ def command(
     Everything is checked before anything is queued. With --wait the exit code is the worst of all.
     --give-up-after is kept with the job: the next wait, jobs or sweep after that moment ends it.
     """
-    payload = _read_payload(payload_file)
+    payload = read_payload(payload_file)
     named = None if targets is None else [name.strip() for name in targets.split(",")]
     settings = load_settings(flags={"fleet.redis_url": redis_url})
     with FleetClient.open(settings) as client:
@@ -102,18 +102,18 @@ def command(
             give_up_after_s=give_up_after_s,
             resend_lane=resend_lane,
         )
-        _tell(jobs, on_stderr=as_json)  # at once: a wait that is broken off still leaves the ids
+        tell_jobs(jobs, on_stderr=as_json)  # at once: a broken-off wait leaves the ids
         told = {job.job_id: job.note for job in jobs}
         waited = [] if wait_s is None else wait_all(client, list(told), wait_s, told=told)
     code = worst_exit_code([item.exit_code for item in waited])
     if as_json:
-        print_document(_document(jobs, waited, code))
+        print_document(jobs_document(jobs, waited, code))
     else:
         tell_waited(waited)
     return code
 
 
-def _read_payload(file: str) -> dict[str, JsonValue]:
+def read_payload(file: str) -> dict[str, JsonValue]:
     """Return the JSON object in `file`. Raises InvalidRequest naming the file."""
     limit = limits.PAYLOAD_MAX_BYTES
     try:
@@ -128,7 +128,8 @@ def _read_payload(file: str) -> dict[str, JsonValue]:
     return parse_strict_object(data, field=f"--payload-file {file}", max_bytes=limit)
 
 
-def _tell(jobs: list[JobHandle], *, on_stderr: bool) -> None:
+def tell_jobs(jobs: list[JobHandle], *, on_stderr: bool) -> None:
+    """Say which jobs there are now, one line each."""
     for job in jobs:
         where = job.target or f"lane {job.lane}"
         state = job.pushed.value.replace("_", " ")
@@ -137,7 +138,8 @@ def _tell(jobs: list[JobHandle], *, on_stderr: bool) -> None:
             click.echo(f"note: {job.job_id} {job.note}", err=True)
 
 
-def _document(jobs: list[JobHandle], waited: list[Waited], code: ExitCode) -> dict[str, object]:
+def jobs_document(jobs: list[JobHandle], waited: list[Waited], code: ExitCode) -> dict[str, object]:
+    """Return what JSON says of jobs that were just sent, and of what was waited for."""
     found = {item.job_id: waited_row(item) for item in waited}
     rows = [
         {

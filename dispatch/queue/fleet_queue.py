@@ -40,6 +40,7 @@ class Pushed(StrEnum):
     FINISHED = "finished"  # a result or a receipt is there: nothing was pushed
     # A host may have started it, and the broker lost its memory of that: nothing was pushed.
     CLAIM_UNKNOWN = "claim_unknown"
+    ACCEPTED = "accepted"  # over HTTP: it is on the host's disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,8 @@ from dispatch.settings import REDIS_VARIABLE
 from runagent.process import system_runner
 from worker.announcer import Announcer
 from worker.host_sandbox import host_sandbox
+from worker.http.settings import http_door_settings
+from worker.http.tls import load_tls
 from worker.listener import Listener
 from worker.settings import load_host_settings, process_environment
 
@@ -78,6 +80,8 @@ def command(
         problem = Problem("--no-queue", "leaves no way in", "name an address with --http")
         raise InvalidRequest([problem])
     settings = replace(settings, uses_queue=not no_queue)
+    http_door_settings(settings.http)  # refused now, with words, before anything is touched
+    load_tls(settings.http.tls_cert, settings.http.tls_key)
     host_sandbox(settings, system_runner(), process_environment())  # refused now, not job by job
     clock = SystemClock()
     listener = Listener(

@@ -1,0 +1,138 @@
+"""The doors of hosts, for one sender's jobs: posting one, asking for its result, taking it back.
+
+Everything that is believed is signed by a granted host; a status alone is only ever a refusal or a
+delay. Keeps nothing: what was sent and what came stands in the sender's own record.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from contracts.ask import Asked
+from contracts.clock import Clock
+from contracts.delivery import DeliveryClaims, DeliveryCode
+from contracts.errors import EnvelopeRefused, KeysRefused, Refused, Unavailable
+from dispatch.config_http import HostSectionOfSender
+from dispatch.control_signing import sign_ask
+from dispatch.deliveries import open_delivery
+from dispatch.http.address import DoorAddress, parse_door_url
+from dispatch.http.exchange import Reply, exchange
+from dispatch.http.refusals import refusal_of
+from dispatch.keyring import SenderKeyring
+from dispatch.sent import SentJob
+
+LONG_POLL_S: Final = 25.0  # below the host's own bound, and below most idle limits on the way
+# A host without a free slot is asked again with the same bytes, so often.
+_BUSY_TRIES: Final = 5
+_BUSY_PAUSE_S: Final = 2.0
+_BUSY_PAUSE_MAX_S: Final = 10.0  # whatever an unsigned answer names
+
+
+class Doors:
+    """The doors that one sender knows."""
+
+    def __init__(
+        self,
+        keyring: SenderKeyring | KeysRefused,
+        hosts: Mapping[str, HostSectionOfSender],
+        clock: Clock,
+    ) -> None:
+        self._ring = keyring
+        self._hosts = hosts
+        self._clock = clock
+
+    def post(self, job: SentJob) -> DeliveryClaims:
+        """Hand a signed job to its door; return the host's signed receipt: it is on the host's
+        disk, now or already.
+
+        Raises Unavailable when nobody answers or no slot is free, Refused with the reason's code.
+        """
+        address = self._address(job)
+        reply = exchange(address, "/v1/jobs", job.envelope)
+        for _ in range(_BUSY_TRIES):
+            if reply.status != 503:
+                break
+            pause = min(reply.retry_after_s or _BUSY_PAUSE_S, _BUSY_PAUSE_MAX_S)
+            self._clock.wait(threading.Event(), pause)
+            reply = exchange(address, "/v1/jobs", job.envelope)
+        claims = self._receipt(job, address, reply)
+        if claims.code not in (DeliveryCode.ACCEPTED, DeliveryCode.DUPLICATE):
+            raise Refused(
+                f"host {claims.iss} does not take the job: {claims.note or claims.code.value}",
+                code="host_refused",
+                remedy="mend what it says, and send a new job",
+            )
+        return claims
+
+    def result_text(self, job: SentJob, wait_s: float = 0.0) -> str | None:
+        """Return what the door gives out as the job's result, unchecked; None while the host says,
+        signed, that there is none yet.
+
+        Raises Unavailable, and Refused (`unknown_there`) when the host says that it has no such
+        job though it took it once.
+        """
+        address = self._address(job)
+        host = job.target or job.door_host or address.name
+        if not host:
+            raise Refused(
+                f"no host has said that it has job {job.job_id}, so that none can be asked",
+                code="not_taken",
+                remedy="send it again under its idempotency key, or send a new one",
+            )
+        asked, text = sign_ask(
+            self._keyring, job.job_id, host, Asked.RESULT, now=self._clock.wall()
+        )
+        path = f"/v1/ask?wait={int(wait_s)}"
+        reply = exchange(address, path, text, wait_s=wait_s)
+        if reply.status == 200:
+            return reply.text
+        claims = self._receipt(job, address, reply, nonce=asked.nonce)
+        if claims.code is DeliveryCode.UNKNOWN and job.pushed_at is not None:
+            raise Refused(
+                f"host {claims.iss} took job {job.job_id} and knows nothing of it now",
+                code="unknown_there",
+                remedy="its journal was lost, or the job is older than 7 days; send it anew",
+            )
+        return None
+
+    def post_cancel(self, job: SentJob, text: str) -> bool:
+        """Hand over a signed cancel; say whether this way leads to the job's host.
+
+        Raises Unavailable when it does and nobody answers.
+        """
+        if not job.url:
+            return False
+        address = self._address(job)
+        self._receipt(job, address, exchange(address, "/v1/cancel", text))
+        return True
+
+    @property
+    def _keyring(self) -> SenderKeyring:
+        if isinstance(self._ring, KeysRefused):
+            raise self._ring
+        return self._ring
+
+    def _address(self, job: SentJob) -> DoorAddress:
+        """Return where the job's host is now: as config.toml has it, else as it was sent."""
+        section = self._hosts.get(job.target)
+        if section is not None:
+            return parse_door_url(section.url, cacert=job.cacert or section.cacert, name=job.target)
+        address = parse_door_url(job.url, cacert=job.cacert)
+        return replace(address, name=job.target)
+
+    def _receipt(
+        self, job: SentJob, address: DoorAddress, reply: Reply, *, nonce: str = ""
+    ) -> DeliveryClaims:
+        """Return the signed word in a reply. Raises Refused or Unavailable for every other one."""
+        if reply.status == 503:
+            raise Unavailable(
+                f"the host at {address.url} has no free slot, or ends",
+                remedy="send the same again later; nothing was started",
+            )
+        try:
+            return open_delivery(reply.text, self._keyring, job, nonce=nonce)
+        except EnvelopeRefused as error:
+            raise refusal_of(reply.status, address.url, error.code) from error
