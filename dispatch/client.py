@@ -70,8 +70,7 @@ class FleetClient:
 
         Raises InvalidRequest for a bad configuration and KeysRefused for keys others could read.
         """
-        chosen = settings or load_settings()
-        held = clock or SystemClock()
+        chosen, held = settings or load_settings(), clock or SystemClock()
         keyring = ring_or_refusal(chosen.places.keys_dir, chosen.sender_name, held)
         sent, queue = SentJobs(chosen.places.sent_file), FleetQueue.connect(chosen.redis_url, held)
         return cls(keyring, queue, sent, held, hosts=chosen.hosts)
@@ -158,8 +157,8 @@ class FleetClient:
         give_up_after_s: float | None = None,
         cacert: str = "",  # a PEM file: whom to trust for the door's certificate
     ) -> JobHandle:
-        """Hand `payload` to one host's HTTP door; no broker is asked. `target` is a name or a URL in
-        config.toml; another URL gets a job for the lane. On the host's disk when this returns."""
+        """Hand `payload` to a host's HTTP door; it is on that disk when this returns. `target` is a
+        name or a URL in config.toml; another URL gets a job for the lane."""
         wanted = Wanted(
             payload=payload,
             kind=kind,
