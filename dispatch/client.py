@@ -8,27 +8,23 @@ or disk that is away, WaitTimedOut for a wait that ends first.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from contracts import limits
 from contracts.clock import Clock, SystemClock
-from contracts.errors import FleetError, KeysRefused
-from contracts.ids import checked_job_id
+from contracts.errors import KeysRefused
 from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelled, Cancelling
+from dispatch.client_views import ClientViews
 from dispatch.config_http import HostSectionOfSender
 from dispatch.enqueuing import Enqueuing, Wanted
 from dispatch.events import EventFeed
-from dispatch.hosts import HostView
 from dispatch.http.address import find_door
 from dispatch.http.doors import Doors
 from dispatch.job_handle import JobHandle
-from dispatch.job_views import JobView
 from dispatch.keyring import SenderKeyring, ring_or_refusal
-from dispatch.known_hosts import UnservedLane, known_hosts, unserved_lanes
 from dispatch.queue import FleetQueue, Pushed
 from dispatch.results import JobResult
 from dispatch.sent import SentJobs
@@ -38,7 +34,7 @@ from dispatch.viewing import Viewing
 from dispatch.waits import Waits
 
 
-class FleetClient:
+class FleetClient(ClientViews):
     """A sender. Safe to use from threads; close it, or use it in a `with` block."""
 
     def __init__(
@@ -53,7 +49,6 @@ class FleetClient:
         """`hosts` are the hosts' own doors, as `[hosts.NAME]` has them."""
         held: Clock = clock or SystemClock()
         self._doors = dict(hosts or {})
-        self._ring = keyring
         self._queue = queue
         self._clock = held
         doors = Doors(keyring, self._doors, held)
@@ -61,7 +56,9 @@ class FleetClient:
         self._cancelling = Cancelling(self._answers, queue, sent, held, doors=[doors])
         self._sweeper = Sweeper(self._answers, queue, sent, held, self._cancelling)
         self._enqueuing = Enqueuing(self._answers, self._sweeper, queue, sent, held)
-        self._viewing = Viewing(self._answers, self._sweeper, queue, sent, held)
+        super().__init__(
+            keyring, queue, self._sweeper, Viewing(self._answers, self._sweeper, queue, sent, held)
+        )
         self.waits = Waits(self._answers, self._sweeper, queue, sent, held)
 
     @classmethod
@@ -229,30 +226,6 @@ class FleetClient:
         """
         job_id = _id_of(job)
         return self.waits.wait(job_id, timeout_s, give_up_after_s=give_up_after_s, on_look=on_look)
-
-    # -- what is shown --------------------------------------------------------------------------
-
-    def jobs(self, limit: int = 50) -> list[JobView]:
-        """Return at most `limit` of the newest jobs: ours, and what the broker shows of others'.
-
-        Sees to our open jobs first, as `sweep` does.
-        """
-        if isinstance(self._ring, SenderKeyring):
-            with contextlib.suppress(FleetError):  # what cannot be mended now is still shown
-                self._sweeper.sweep()
-        return self._viewing.newest(limit, self.hosts)
-
-    def views(self, job_ids: Sequence[str]) -> list[JobView]:
-        """Return how jobs stand now, in the order given."""
-        return self._viewing.of([checked_job_id(job_id) for job_id in job_ids], self.hosts)
-
-    def hosts(self) -> list[HostView]:
-        """Return every host that was seen or granted keys, silent ones included."""
-        return known_hosts(self._ring, self._queue)
-
-    def unserved(self, hosts: Sequence[HostView]) -> list[UnservedLane]:
-        """Return the lanes of `hosts` in which jobs wait and which no living host serves."""
-        return unserved_lanes(self._queue, hosts)
 
 
 def _id_of(job: JobHandle | str) -> str:
