@@ -142,6 +142,7 @@ def _forbidden(host: str, job: str) -> dict[str, list[tuple[str, ...]]]:
         "sender": [*everybody, *sender, ("LRANGE", naming.dead_letters(), "0", "-1")],
         "listener": everybody + listener,
         "observer": [item for item in everybody + observer if item[0] != "LMOVE"],
+        "governor": everybody + sender,
     }
 
 

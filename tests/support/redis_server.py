@@ -24,7 +24,7 @@ from tests.support.fleet import wait_until
 from tests.support.source_tree import PROJECT
 from tests.support.tools import require_tool
 
-ROLES = ("sender", "listener", "observer")
+ROLES = ("sender", "listener", "observer", "governor")
 ROLES_FILE = PROJECT / "ops" / "redis" / "users.acl"
 CONF_FILE = PROJECT / "ops" / "redis" / "redis.conf"
 _DESK = "desk"
