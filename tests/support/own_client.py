@@ -4,9 +4,12 @@ signed orders that no honest client would send."""
 from __future__ import annotations
 
 import hashlib
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from contracts import naming
@@ -81,3 +84,11 @@ def leave_cancel(broker: Broker, job_id: str, text: str, hosts: Sequence[str]) -
     queue = FleetQueue.connect(broker.url)
     queue.put_cancel(job_id, text, hosts)
     queue.close()
+
+
+def forget_tree(repo: Path, job_id: str) -> None:
+    """Remove what a run left beside `repo`: a second start must not fail for that alone."""
+    shutil.rmtree(Path(naming.agents_folder(str(repo))) / job_id, ignore_errors=True)
+    branch = naming.job_branch(job_id, "T-1")
+    for words in (("worktree", "prune"), ("branch", "-D", branch)):
+        subprocess.run(["git", "-C", str(repo), *words], check=False, capture_output=True)

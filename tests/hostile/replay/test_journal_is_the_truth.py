@@ -22,7 +22,7 @@ from tests.support.broker import Broker
 from tests.support.clocked_hosts import DAY_S, ClockedHost, clocked_host
 from tests.support.fleet import wait_until
 from tests.support.hosts import LANE, Host
-from tests.support.own_client import leave_cancel, sign_cancel
+from tests.support.own_client import forget_tree, leave_cancel, sign_cancel
 from worker.verification import ExpiredJob, verify_job
 
 
@@ -52,6 +52,7 @@ def send_again(host: Host, job: dict[str, Any], text: str) -> None:
     with host.broker.client() as connection:
         connection.delete(naming.job_key(job["jti"]), naming.result_key(job["jti"]))
         connection.delete(naming.claim_key(job["jti"]))
+    forget_tree(host.repo, job["jti"])
     host.push(job, envelope=text)
 
 
@@ -119,9 +120,7 @@ def test_what_a_forgotten_job_and_a_forgotten_cancel_were_stays_refused_by_a_clo
 def test_a_journal_from_a_backup_takes_nothing_that_was_issued_before(host: ClockedHost) -> None:
     """First the control: where the witness is put back, too, a message runs twice. Then the journal
     alone, and at last with a clock that stands an hour back when the loss is noticed."""
-    state, witness = host.journal_file.parent, host.fleet_home / "config" / "journal.witness"
-    if not witness.exists():
-        (witness,) = host.fleet_home.rglob("journal.witness")
+    state, witness = host.journal_file.parent, host.fleet_home / "journal.witness"
     backup = host.home / "backup"
 
     def restore(*, with_witness: bool) -> None:

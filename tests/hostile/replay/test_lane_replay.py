@@ -13,7 +13,7 @@ from contracts import naming
 from tests.support.broker import Broker
 from tests.support.fleet import make_repository, wait_until
 from tests.support.hosts import LANE, Host, make_host, make_sender
-from tests.support.own_client import leave_cancel, sign_cancel
+from tests.support.own_client import forget_tree, leave_cancel, sign_cancel
 
 LANE_AUD = naming.lane_audience(LANE)
 
@@ -58,6 +58,7 @@ def test_a_lanes_job_starts_at_most_once_on_each_host_however_often_it_comes(
     first.result(first.push(job, envelope=text))
     first.published(job["jti"])
     assert first.stop() == 0
+    forget_tree(first.repo, job["jti"])
     second.start()
     send_again(second, job, text)
     second.result(job["jti"])
