@@ -35,6 +35,7 @@ class RiskCode(StrEnum):
     AGENT_FLAG_MISSING = "agent_flag_missing"
     GOVERNOR_NOT_SETTLED = "governor_not_settled"
     TAILS_NOT_KEPT = "tails_not_kept"
+    COMMAND_FAILED = "command_failed"
     # What the tree and git looked like afterwards.
     TAMPERED = "tampered"
     REPO_QUARANTINED = "repo_quarantined"
@@ -96,6 +97,7 @@ class RiskCode(StrEnum):
     AGENT = "agent"
     SANDBOX = "sandbox"
     REPO_ROOT = "repo_root"
+    BRANCH = "branch"
     TIMEOUT = "timeout"
     VALIDATE_COMMAND = "validate_command"
     LANE_DECLINED = "lane_declined"

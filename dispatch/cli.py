@@ -57,6 +57,7 @@ VERBS: Final[dict[str, Verb]] = {
         "worker.commands.worktrees:command", "Show and remove the worktrees that jobs left here."
     ),
     "repo": Verb("worker.commands.repo:command", "Show, and trust, repositories set aside."),
+    "policy": Verb("worker.commands.policy:command", "Explain what a sender may have run here."),
     "sandbox": Verb("worker.commands.sandbox:command", "Try what confines agents on this host."),
     "broker": Verb("dispatch.commands.broker:command", "Run the embedded broker in front."),
     "config": Verb("dispatch.commands.config:command", "Show settings and where they came from."),

@@ -25,6 +25,10 @@ def _short(value: object) -> object:
     return one_line(value, 100) if isinstance(value, str) else value
 
 
+def _note(value: object) -> object:
+    return one_line(value, 500) if isinstance(value, str) else value
+
+
 _Text = Annotated[str, BeforeValidator(_short)]
 
 
@@ -46,6 +50,7 @@ class Heartbeat(BaseModel):
     seenAt: float = 0.0
     draining: bool = False
     held: tuple[str, ...] = ()  # signed statements of the keys that it holds
+    note: Annotated[str, BeforeValidator(_note)] = ""  # what its owner should know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

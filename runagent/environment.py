@@ -126,6 +126,17 @@ def agent_environment(
     return {name: value for name, value in built.items() if not is_never(name)}
 
 
+def shell_environment(source: Mapping[str, str], extra_names: Sequence[str]) -> dict[str, str]:
+    """Return the environment of a sender's own command: an agent's, without any agent's login."""
+    named = _PLACE | _NETWORK | _TOOLS | _WINDOWS | frozenset(extra_names)
+    built = agent_environment(source, extra_names=extra_names)
+    return {
+        name: value
+        for name, value in built.items()
+        if name in (*named, CONTEXT_NAME) or name.startswith(_ALLOWED_PREFIXES)
+    }
+
+
 def _is_allowed(name: str, extra: frozenset[str]) -> bool:
     spelled = {name, name.upper()} if os.name == "nt" else {name}
     if any(spelling.startswith(_ALLOWED_PREFIXES) for spelling in spelled):

@@ -75,6 +75,7 @@ class RunOrder:
     host: str
     limit_s: float | None = None
     require_sandbox: frozenset[Capability] = frozenset()  # what the policy asks of the box
+    validator: tuple[str, ...] = ()  # what validateCommand names, as argv; (): a shell gets it
 
     @property
     def agent_limit_s(self) -> float:

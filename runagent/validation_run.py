@@ -23,14 +23,20 @@ _ROOT_NAMES_MAX: Final = 20_000
 
 
 def plan_validation(
-    validate_command: str | None, worktree: str, environment: Mapping[str, str], ports: HostPorts
+    validate_command: str | None,
+    argv: tuple[str, ...],
+    worktree: str,
+    environment: Mapping[str, str],
+    ports: HostPorts,
 ) -> Plan:
-    """Return what will judge the work in `worktree` (absolute)."""
+    """Return what will judge the work in `worktree` (absolute). `argv` is what `validate_command`
+    names, () when it is a command for a shell."""
     return plan_checks(
         validate_command,
         _root_names(worktree),
         ports.detectors,
         pipefail=_find_bash(environment) is not None,
+        argv=argv,
     )
 
 

@@ -158,12 +158,13 @@ def _validate(findings: Findings, worktree: Worktree, launch: Launch, ports: Hos
         findings.interrupt("stopped before validation")
         return
     enter(ports, "validation")
-    command = findings.order.request.validateCommand
+    order = findings.order
+    command, argv = order.request.validateCommand, order.validator
     if stands_in_place(worktree):
-        plan = plan_validation(command, launch.worktree, launch.environment, ports)
+        plan = plan_validation(command, argv, launch.worktree, launch.environment, ports)
         outcomes, losses = run_plan(plan, launch.worktree, launch.environment, ports)
     else:
-        plan = plan_checks(command, ())
+        plan = plan_checks(command, (), argv=argv)
         outcomes = tuple(never_started(planned, _REPLACED) for planned in plan.commands[:1])
         losses = ()
     findings.add_risks((*plan.risks, *losses))

@@ -84,14 +84,19 @@ def plan_checks(
     detectors: Sequence[str] = (),
     *,
     pipefail: bool = False,
+    argv: tuple[str, ...] = (),
 ) -> Plan:
     """Return what judges the work.
 
     `root_names` are the names of the regular files at the worktree's root, `detectors` the further
     detectors that the host's config names, in its order, and `pipefail` says whether the shell that
-    runs the sender's command has that option on. No detector is asked where a .NET project or
-    solution is present, so that none can change what such a tree gets.
+    runs the sender's command has that option on. `argv`, when set, is what the host's policy has
+    under the name that the sender's command is: it is started as it stands, and no shell sees it.
+    No detector is asked where a .NET project or solution is present, so that none can change what
+    such a tree gets.
     """
+    if validate_command is not None and argv:
+        return Plan(source=ValidationSource.OVERRIDE, commands=(_direct(*argv),))
     if validate_command is not None:
         return _requested(validate_command, pipefail=pipefail)
     names = sorted(name for name in root_names if not name.startswith("."))

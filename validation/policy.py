@@ -84,6 +84,11 @@ class HostPolicy(BaseModel):
                 return name, argv
         return None
 
+    def validator_argv(self, command: str | None) -> tuple[str, ...]:
+        """Return the argv of the validator that `command` names, () when it names none."""
+        named = None if command is None else self.validator(command)
+        return () if named is None else named[1]
+
     def resolved(self, resolve: Callable[[str], str]) -> HostPolicy:
         """Return the policy with each root replaced by its real path, `resolve(root)`."""
         senders = {

@@ -36,6 +36,8 @@ class Question:
     branch: str | None = None
     validate_command: str | None = None
     timeout_s: int | None = None
+    is_unconfined: bool = False  # its kind starts something outside of the host's sandbox
+    host_confines: bool = False  # the host's configuration names a sandbox that must be there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,6 +168,28 @@ def _timeout(section: _Section, question: Question) -> RuleAnswer:
     return _no("timeout", message, f"ask for less, or raise max_timeout_s in {section.title}")
 
 
+def _sandbox(section: _Section, question: Question) -> RuleAnswer:
+    asked = ", ".join(section.rights.require_sandbox)
+    if not question.is_unconfined:
+        return _yes("sandbox", f"must be enforced when it starts: {asked or 'nothing'}")
+    if question.host_confines:
+        message = "the host's configuration names a sandbox, and this kind runs in none"
+        return _no("sandbox", message, 'set mode = "auto" under [sandbox], or send no such job')
+    if asked:
+        message = f"this kind runs in no sandbox, and {asked} must be enforced"
+        return _no("sandbox", message, f"take it out of require_sandbox in {section.title}")
+    return _yes("sandbox", "it runs in no sandbox, and none is required")
+
+
+def _concurrency(section: _Section, _question: Question) -> RuleAnswer:
+    """Never a refusal: a job of a busy sender waits."""
+    most = section.rights.concurrency
+    words = "as many at a time as the host has room for"
+    if most is not None:
+        words = f"{most} at a time; a further one waits in its queue"
+    return _yes("concurrency", words)
+
+
 _RULES: Final[tuple[Callable[[_Section, Question], RuleAnswer], ...]] = (
     _kind,
     _lane,
@@ -175,6 +199,8 @@ _RULES: Final[tuple[Callable[[_Section, Question], RuleAnswer], ...]] = (
     _branch,
     _validate_command,
     _timeout,
+    _sandbox,
+    _concurrency,
 )
 
 

@@ -12,7 +12,7 @@ class Ending(Enum):
     """What became of a delivery."""
 
     SETTLED = auto()  # ours and ended, somebody else's, or refused for good
-    PASSED_ON = auto()  # given back to the lane, for another host
+    PASSED_ON = auto()  # given back: to the lane for another host, or to wait its turn
 
 
 class Delivery(Protocol):
@@ -52,4 +52,8 @@ class Delivery(Protocol):
 
     def pass_on(self, *, lane: str, ring: bool) -> None:
         """Give it back to the lane's queue; wake the lane's hosts when `ring`."""
+        ...
+
+    def put_back(self) -> None:
+        """Give one that is queued back to where it came from, behind what waits there already."""
         ...

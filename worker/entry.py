@@ -94,6 +94,16 @@ class RunEnvelope:
         earlier = ports.journal.find(claims.jti)
         if earlier is not None and earlier.state is not JobState.REFUSED:
             return self._refusals.repeat(earlier, job, delivery)
+        rights = ports.policy.current().of(claims.iss)[1]
+        with ports.seats.seat(claims.iss, rights.concurrency) as is_seated:
+            if is_seated:
+                return self._take_seated(job, earlier, delivery)
+        return self._offers.wait(job, delivery)
+
+    def _take_seated(
+        self, job: VerifiedJob, earlier: JobRecord | None, delivery: Delivery
+    ) -> Ending:
+        ports, claims = self._ports, job.claims
         holder = self._lane_claim(job, delivery)
         if holder is not None:
             ports.say("claimed_elsewhere", job=claims.jti, by=holder)
@@ -166,9 +176,8 @@ class RunEnvelope:
 
     def _declined_before(self, earlier: JobRecord, job: VerifiedJob, delivery: Delivery) -> Ending:
         if earlier.result is None and job.is_for_a_lane and delivery.is_queued:
-            self._ports.journal.adopt(
-                earlier
-            )  # an earlier listener of this host may have declined it
+            # An earlier listener of this host may have declined it.
+            self._ports.journal.adopt(earlier)
             taken_back = self._execution.taken_back(job)
             if taken_back is not None:
                 self._ports.outbox.conclude(job.claims.jti, taken_back)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from contracts.clock import Clock
 from dispatch.keyring import HostKeyring
-from validation.policy import HostPolicy
 from worker.announcer import Say
 from worker.broker.board import Board
 from worker.broker.lane_claims import LaneClaims
 from worker.broker.outbox import Outbox
 from worker.crash_points import UNARMED, CrashPoints
 from worker.journal.journal import Journal
-from worker.kinds.protocol import JobKind
+from worker.kinds.table import HostKinds
+from worker.policy_file import Policies
 from worker.receipts import Receipts
 from worker.reserve import Reserve
 from worker.runs.lost_runs import LostRuns
+from worker.seats import Seats
 from worker.settings import HostSettings
 
 
@@ -26,14 +27,15 @@ class EntryPorts:
     """What the entry works with."""
 
     settings: HostSettings
-    policy: HostPolicy
+    policy: Policies
     keyring: HostKeyring
     journal: Journal
     lanes: LaneClaims
     board: Board
     outbox: Outbox
     receipts: Receipts
-    kinds: Mapping[str, JobKind]
+    kinds: HostKinds
+    seats: Seats
     reserve: Reserve
     lost_runs: LostRuns
     look_for_cancel: Callable[[str], None]  # may raise Redis's errors

@@ -14,12 +14,10 @@ from contracts.errors import (
     PolicyRefused,
     Unavailable,
 )
-from contracts.kinds import canonical_kind
 from contracts.plain_result import Outcome
-from validation.admission import refused_result, unknown_kind
+from validation.admission import refused_result
 from worker.entry_ports import EntryPorts
 from worker.journal.records import JobRecord
-from worker.kinds.protocol import Task
 from worker.runs.cancelled import never_started
 from worker.runs.outcome import lost_run
 from worker.runs.recovery import left_worktree
@@ -47,7 +45,7 @@ class Execution:
             )
             return refused_result(claims.payload, full, job_id=claims.jti, host=host)
         try:
-            task = self._admit(job)
+            task = ports.kinds.admit(job, ports.policy.current())
         except (InvalidRequest, PolicyRefused) as error:
             ports.say("refused", job=claims.jti, reason=error.kind)
             return refused_result(claims.payload, error, job_id=claims.jti, host=host)
@@ -66,12 +64,6 @@ class Execution:
         cancel = ports.journal.cancels.of_job(claims.jti)
         host = ports.settings.host
         return None if cancel is None else never_started(claims.payload, cancel, host=host)
-
-    def _admit(self, job: VerifiedJob) -> Task:
-        kind = self._ports.kinds.get(canonical_kind(job.claims.kind))
-        if kind is None:
-            raise unknown_kind()
-        return kind.admit(job, self._ports.policy)
 
     def lost(self, record: JobRecord, code: str, why: str) -> Outcome:
         """End what a broken-off job left, and return its end."""

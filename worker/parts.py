@@ -37,8 +37,9 @@ from worker.entry_ports import EntryPorts
 from worker.housekeeping import Housekeeping
 from worker.journal.host_lease import HostLease
 from worker.journal.journal import Journal
-from worker.kinds.table import host_kinds
+from worker.kinds.table import HostKinds
 from worker.lane_keys import check_lane_keys
+from worker.policy_file import PolicyFile
 from worker.probes import Probes
 from worker.receipts import Receipts
 from worker.reserve import Reserve
@@ -47,7 +48,8 @@ from worker.runs.recovery import WHY_ENDED, Recovery
 from worker.runs.run_folders import RunFolders
 from worker.runs.runs import Runs
 from worker.sealed import SealedWorker
-from worker.settings import HostSettings, load_policy
+from worker.seats import Seats
+from worker.settings import HostSettings
 from worker.slots import Slots
 from worker.trees.desk import open_desk
 from worker.trees.periodic import PeriodicCollection
@@ -98,7 +100,7 @@ def build_parts(given: Given) -> Parts:
     Unavailable or CouldNotCheck (journal).
     """
     settings, runner, clock, say = given.settings, given.runner, given.clock, given.say
-    policy = load_policy(settings)
+    policy = PolicyFile(settings, clock, say)
     keyring = HostKeyring.load(settings.keys_dir, settings.host, clock)
     check_lane_keys(settings, keyring, say)
     connection = connect_listener(settings.redis_url)
@@ -155,7 +157,8 @@ def build_parts(given: Given) -> Parts:
             lanes=lanes,
             board=board,
             outbox=outbox,
-            kinds=host_kinds(settings, runs, clock),
+            kinds=HostKinds(settings, runs, clock, given.environment),
+            seats=Seats(),
             receipts=receipts,
             reserve=reserve,
             lost_runs=lost,
@@ -197,6 +200,7 @@ def build_parts(given: Given) -> Parts:
         agents=probes.found,
         instance=instance,
         draining=given.stop.is_set,
+        note=policy.trouble,
         held=partial(held_statements, keyring),
     )
     door = build_door(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Final
 
 import click
 
 from contracts import limits
-from contracts.errors import ExitCode, InvalidRequest, Problem
+from contracts.errors import ExitCode
 from contracts.run_agent import KIND
-from contracts.strict_json import JsonValue, parse_strict_object
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
+from dispatch.commands.payload_file import read_payload
 from dispatch.commands.waiting import (
     Seconds,
     Waited,
@@ -111,21 +109,6 @@ def command(
     else:
         tell_waited(waited)
     return code
-
-
-def read_payload(file: str) -> dict[str, JsonValue]:
-    """Return the JSON object in `file`. Raises InvalidRequest naming the file."""
-    limit = limits.PAYLOAD_MAX_BYTES
-    try:
-        if file == "-":
-            data = sys.stdin.buffer.read(limit + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                data = opened.read(limit + 1)
-    except OSError as error:
-        problem = Problem("--payload-file", f"cannot be read: {error.strerror}", "check the path")
-        raise InvalidRequest([problem]) from error
-    return parse_strict_object(data, field=f"--payload-file {file}", max_bytes=limit)
 
 
 def tell_jobs(jobs: list[JobHandle], *, on_stderr: bool) -> None:

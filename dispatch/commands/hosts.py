@@ -18,6 +18,7 @@ from dispatch.commands.output import (
 from dispatch.hosts import HOST_LOST, STOPPED, Heartbeat, HostView, state_words
 from dispatch.settings import load_settings
 from dispatch.times import age_words, last_seen_words, rfc3339
+from validation.inert import one_line
 
 _EXAMPLE: Final = """\b
 Example:
@@ -45,6 +46,9 @@ def command(*, redis_url: str | None, as_json: bool) -> None:
     now = SystemClock().wall()
     head = ("HOST", "STATE", "OS", "LANES", "AGENTS", "FREE", "LAST SEEN")
     print_table(head, [_cells(view, now) for view in views])
+    for view in views:
+        if view.beat is not None and view.beat.note:
+            click.echo(f"note: {view.name}: {one_line(view.beat.note, 500)}", err=True)
     for item in unserved:
         click.echo(f"note: {item.queued} queued: {item.why}", err=True)
 
@@ -78,6 +82,7 @@ def _row(view: HostView) -> dict[str, Any]:
         "free": beat.free,
         "contractRevision": beat.contractRevision,
         "version": beat.version,
+        "note": beat.note,
         "lastSeen": rfc3339(view.last_seen),
         "stoppedAt": rfc3339(view.stopped_at),
         "grantedLanes": list(view.granted_lanes),

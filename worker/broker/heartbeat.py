@@ -43,6 +43,7 @@ class HostState:
     instance: str  # of the journal: tells a namesake's beats from ours
     draining: Callable[[], bool] = lambda: False  # it takes no more jobs
     held: Callable[[], Sequence[str]] = tuple  # signed: which generation of whose keys it holds
+    note: Callable[[], str] = lambda: ""  # what its owner should know
 
 
 class Heartbeat:
@@ -85,6 +86,7 @@ class Heartbeat:
                 "seenAt": int(now),
                 "draining": state.draining(),
                 "held": list(state.held()),
+                "note": state.note(),
             }
         )
         index = naming.hosts_index()

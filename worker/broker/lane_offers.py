@@ -20,6 +20,7 @@ from worker.journal.schema import JobState
 from worker.verification import VerifiedJob
 
 _NO_KEY: Final = "holds no key of its sender"
+_BUSY: Final = "as many jobs of its sender as the policy allows run here"
 _JOURNAL_PAUSE_S: Final = 5.0
 
 
@@ -69,6 +70,22 @@ class LaneOffers:
             raise error
         ports.say("left_to_others", job=claims.jti, lane=claims.lane, reason=error.kind)
         return self._pass_on(claims.jti, claims.lane, delivery, ring=True)
+
+    def wait(self, job: VerifiedJob, delivery: Delivery) -> Ending:
+        """Put a job whose sender has all its seats taken here back where it came from: its lane's
+        other hosts may have room, and this one looks at it again.
+
+        Raises Unavailable for one that stands in no queue: its sender keeps it.
+        """
+        ports, claims = self._ports, job.claims
+        if not delivery.is_queued:
+            raise Unavailable(_BUSY, remedy="send it again later")
+        ports.board.show(claims.jti, "queued", f"{ports.settings.host}: {_BUSY}")
+        if job.is_for_a_lane:
+            delivery.pass_on(lane=claims.lane, ring=True)
+        else:
+            delivery.put_back()
+        return Ending.PASSED_ON
 
     def leave_unread(self, job_id: str, delivery: Delivery) -> Ending | None:
         """Leave what a sender signed that this host does not know to a host that may know him.

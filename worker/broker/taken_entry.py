@@ -48,3 +48,7 @@ class TakenEntry:
         self.worker.give_back(self.job_id, to=queue)
         if ring:
             self.worker.connection.publish(naming.bell_channel(queue), b"1")
+
+    def put_back(self) -> None:
+        """See Delivery.put_back."""
+        self.worker.give_back(self.job_id)

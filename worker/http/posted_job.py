@@ -63,6 +63,9 @@ class PostedJob:
     def pass_on(self, *, lane: str, ring: bool) -> None:
         """Never asked for: there is no lane to give it back to. See Delivery.pass_on."""
 
+    def put_back(self) -> None:
+        """Never asked for: it came from no queue. See Delivery.put_back."""
+
     def _set(self, status: int, receipt: str | None) -> None:
         with self._lock:
             if not self._answered.is_set():

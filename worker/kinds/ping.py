@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from contracts.clock import Clock
-from contracts.kinds import Kind
 from contracts.ping import PingAnswer
 from contracts.plain_result import PlainResult
 from contracts.run_agent import CONTRACT_REVISION, Status
 from dispatch.own_version import own_version
 from dispatch.times import rfc3339
-from validation.ping_request import check_ping
 from validation.policy import HostPolicy
-from validation.policy_rules import Question, decide
+from validation.policy_rules import decide
+from worker.kinds.questions import question_of
+from worker.settings import HostSettings
 from worker.verification import VerifiedJob
 
 
@@ -46,14 +46,11 @@ class PingTask:
 class PingKind:
     """Pings of this host."""
 
-    def __init__(self, host: str, clock: Clock) -> None:
-        self._host = host
+    def __init__(self, settings: HostSettings, clock: Clock) -> None:
+        self._settings = settings
         self._clock = clock
 
     def admit(self, job: VerifiedJob, policy: HostPolicy) -> PingTask:
         """See JobKind.admit."""
-        claims = job.claims
-        check_ping(claims.payload)
-        asked = Question(sender=claims.iss, lane=claims.lane, aud=claims.aud, kind=Kind.PING)
-        decide(policy, asked)
-        return PingTask(claims.jti, self._host, self._clock)
+        decide(policy, question_of(job.claims, self._settings))
+        return PingTask(job.claims.jti, self._settings.host, self._clock)

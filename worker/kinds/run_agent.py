@@ -1,21 +1,17 @@
 """Kind `run_agent`: an agent works in a worktree of its own, in a process of its own.
 
-Composes validation's rules with this machine's paths. Opens no repository before the run.
+Composes the order for the run from what was signed and what the policy says. Opens no repository.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from contracts.kinds import Kind
-from contracts.run_agent import RunAgentResult
+from contracts.run_agent import RunAgentRequest, RunAgentResult
 from validation.policy import HostPolicy
-from validation.policy_rules import Question, decide
-from validation.run_agent_request import check_run_agent
-from worker.kinds.host_grammar import HOST_GRAMMAR
-from worker.repo_map import map_repo
+from validation.policy_rules import decide
+from worker.kinds.questions import on_this_host, question_of
 from worker.runs.runs import Runs, RunTask
 from worker.settings import HostSettings
 from worker.verification import VerifiedJob
@@ -44,28 +40,17 @@ class RunAgentKind:
     def admit(self, job: VerifiedJob, policy: HostPolicy) -> AgentTask:
         """See JobKind.admit. The request in the task is what was signed, untouched."""
         claims, settings = job.claims, self._settings
-        repo = claims.payload.get("repo")
-        mapped = map_repo(repo, settings.repo_paths) if isinstance(repo, str) else repo
-        on_host = {**claims.payload, "repo": mapped} if "repo" in claims.payload else claims.payload
-        request = check_run_agent(on_host, HOST_GRAMMAR)
-        question = Question(
-            sender=claims.iss,
-            lane=claims.lane,
-            aud=claims.aud,
-            kind=Kind.RUN_AGENT,
-            agent=request.agent,
-            folder=os.path.realpath(request.repo),
-            branch=request.branch or "",
-            validate_command=request.validateCommand,
-            timeout_s=request.effective_timeout_s,
-        )
-        decide(policy, question)
+        decide(policy, question_of(claims, settings))
+        request = RunAgentRequest.model_validate(claims.payload)
+        rights = policy.of(claims.iss)[1]
         order = RunTask(
             job_id=claims.jti,
             host=settings.host,
             payload=claims.payload,
-            repo_on_host=request.repo,
+            repo_on_host=on_this_host(claims, "repo", settings)["repo"],
             attempt_limit_s=request.effective_timeout_s,
-            require_sandbox=policy.of(claims.iss)[1].require_sandbox,
+            require_sandbox=rights.require_sandbox,
+            repo_roots=rights.repo_roots,
+            validator=policy.validator_argv(request.validateCommand),
         )
         return AgentTask(order, settings.runtime_dir(claims.jti), self._runs)

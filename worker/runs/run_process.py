@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, BinaryIO, Final
 
 from contracts.clock import SystemClock
@@ -29,6 +30,7 @@ from worker.governor.choice import host_governor
 from worker.host_sandbox import host_sandbox
 from worker.journal.journal import Journal
 from worker.journal.schema import JobState
+from worker.runs.allowed_roots import AllowedRoots
 from worker.runs.recording_runner import RecordingRunner
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
 
@@ -100,8 +102,11 @@ def _run(order: Mapping[str, Any], cancelled: threading.Event) -> RunAgentResult
             repo_on_host=order["repoOnHost"],
             host=host,
             require_sandbox=frozenset(map(Capability, order.get("requireSandbox", ()))),
+            validator=tuple(order["validator"]),
         )
-        return run_agent(run_order, host_ports(settings, journal, job_id, cancelled))
+        ports = host_ports(settings, journal, job_id, cancelled)
+        trust = AllowedRoots(order["repoRoots"], ports.trust)
+        return run_agent(run_order, replace(ports, trust=trust))
     except Unavailable as error:
         return refused_result(order["payload"], error, job_id=job_id, host=host)
     finally:

@@ -26,6 +26,7 @@ from contracts.run_agent import RunAgentResult
 from dispatch.private_files import make_private_folder
 from runagent.process import EndState, ProcessOutcome, ProcessRunner, ProcessSpec, RunningProcess
 from worker.journal.journal import Journal
+from worker.journal.schema import JobState
 from worker.runs.recording_runner import RecordingRunner
 
 # `-P` keeps the working directory and its `worker` folder, if any, out of the imports.
@@ -53,6 +54,8 @@ class RunTask:
     repo_on_host: str
     attempt_limit_s: int
     require_sandbox: tuple[str, ...] = ()  # what the sandbox must enforce, by the host's policy
+    repo_roots: tuple[str, ...] = ()  # where the repository must lie when it is opened
+    validator: tuple[str, ...] = ()  # the argv that validateCommand names; (): it is for a shell
 
     def to_json(self, owner: str) -> bytes:
         """Return the order as the run process reads it; `owner` is who may write to the job."""
@@ -63,6 +66,8 @@ class RunTask:
             "payload": dict(self.payload),
             "repoOnHost": self.repo_on_host,
             "requireSandbox": list(self.require_sandbox),
+            "repoRoots": list(self.repo_roots),
+            "validator": list(self.validator),
         }
         return json.dumps(order).encode("utf-8")
 
@@ -122,25 +127,43 @@ class Runs:
             grace_s=STOP_GRACE_S,
             tail_bytes=_OUTPUT_MAX_BYTES,
         )
-        runner = RecordingRunner(self._runner, self._journal.processes, task.job_id, role="run")
+        return self._read_result(self._await(task.job_id, spec, role="run"))
+
+    def perform(self, job_id: str, spec: ProcessSpec, *, role: str) -> ProcessOutcome:
+        """Start `spec` as all that a job is, write down that it started, and return how it ended.
+
+        Raises RunDied when the job was to stop (with the listener, or taken back by its sender),
+        Unavailable when the journal cannot be written.
+        """
+        if not self._journal.record(job_id, JobState.STARTED, attempt=1):
+            raise RunDied("a later listener has ended this job", code="interrupted")
+        outcome = self._await(job_id, spec, role=role)
+        if self._stopping and outcome.exit_code != 0:
+            raise RunDied(f"stopped with its listener ({self._stopping})", code="interrupted")
+        if outcome.exit_code != 0 and self._journal.cancels.of_job(job_id) is not None:
+            raise RunDied("taken back while it ran", code="cancelled")
+        return outcome
+
+    def _await(self, job_id: str, spec: ProcessSpec, *, role: str) -> ProcessOutcome:
+        runner = RecordingRunner(self._runner, self._journal.processes, job_id, role=role)
         with self._lock:
             if self._stopping:
                 why = f"stopped before the run began: {self._stopping}"
                 raise RunDied(why, code="interrupted")
-            if self._journal.cancels.of_job(task.job_id) is not None:
+            if self._journal.cancels.of_job(job_id) is not None:
                 raise RunDied("taken back before the run began", code="cancelled")
-            running = self._running[task.job_id] = runner.start(spec)
+            running = self._running[job_id] = runner.start(spec)
         try:
-            result = self._read_result(running.wait())
-            with contextlib.suppress(Unavailable, CouldNotCheck):
-                self._journal.processes.end_job(task.job_id)
-            return result
+            outcome = running.wait()
         finally:
             with self._lock:
-                del self._running[task.job_id]
-                timer = self._ending.pop(task.job_id, None)
+                del self._running[job_id]
+                timer = self._ending.pop(job_id, None)
             if timer is not None:
                 timer.cancel()
+        with contextlib.suppress(Unavailable, CouldNotCheck):
+            self._journal.processes.end_job(job_id)
+        return outcome
 
     def cancel(self, job_id: str) -> None:
         """Ask the run of one job to stop and hand in what it has, if there is one now; end its
