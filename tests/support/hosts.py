@@ -163,7 +163,8 @@ class Host:
 
     def job(self, *, aud: str | None = None, payload: dict[str, Any] | None = None, **changes: Any):
         """Return claims for this host (or `aud`)."""
-        return self.sender.claims(aud=aud or self.aud, payload=payload or self.payload(), **changes)
+        asked = self.payload() if payload is None else payload
+        return self.sender.claims(aud=aud or self.aud, payload=asked, **changes)
 
     def push(self, claims: dict[str, Any], *, envelope: str | None = None, queue: str = "") -> str:
         """Queue `claims` as an honest sender does and return the job id."""
