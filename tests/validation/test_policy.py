@@ -14,7 +14,7 @@ from contracts.run_agent import RunAgentRequest
 from contracts.sandbox import Capability
 from tests.support.samples import payload
 from validation.policy import HostPolicy, SenderPolicy, parse_policy
-from validation.policy_rules import Question, decide
+from validation.policy_rules import Question, RuleAnswer, decide, explain
 
 POLICY = parse_policy(
     tomllib.loads(
@@ -233,3 +233,131 @@ def test_what_must_be_enforced_is_asked_for_in_known_words_only() -> None:
     assert policy.of("bob")[1].require_sandbox == ()
     with pytest.raises(InvalidRequest, match="require_sandbox"):
         parse_policy({"senders": {"alice": {"require_sandbox": ["moat"]}}})
+
+
+BRANCHES = parse_policy(
+    {"senders": {"*": {"repo_roots": ["/srv"], "branches": ["main", "release/*"]}}}
+)
+
+
+@pytest.mark.parametrize("branch", ["main", "release/1", "release/1/hotfix"])
+def test_a_base_branch_that_matches_a_pattern_is_allowed(branch: str) -> None:
+    _decide(BRANCHES, branch=branch)
+
+
+@pytest.mark.parametrize("branch", ["master", "Main", "refs/heads/main", "xmain", "release", None])
+def test_a_base_branch_that_matches_none_is_refused_and_so_is_a_choice_of_the_hosts(
+    branch: str | None,
+) -> None:
+    assert (
+        _reason(policy=BRANCHES, **({} if branch is None else {"branch": branch})).code == "branch"
+    )
+
+
+def test_a_host_may_choose_the_base_branch_where_every_one_is_allowed() -> None:
+    _decide(parse_policy({"senders": {"*": {"repo_roots": ["/srv"], "branches": ["*"]}}}))
+
+
+def test_a_validator_is_named_by_its_name_or_word_for_word() -> None:
+    _decide(sender="bob", validateCommand="unit")
+    words = "pytest -q 'tests/unit tests'"
+    argv = ("pytest", "-q", "tests/unit tests")
+    assert POLICY.validator("unit") == POLICY.validator(words) == ("unit", argv)
+    assert POLICY.validator_argv("unit") == argv
+    assert POLICY.validator_argv("units") == POLICY.validator_argv(None) == ()
+    _decide(sender="alice", validateCommand="unit")
+
+
+def test_a_kind_that_is_none_is_refused_in_the_file_and_another_name_is_the_kind() -> None:
+    with pytest.raises(InvalidRequest, match="kinds"):
+        parse_policy({"senders": {"*": {"kinds": ["run_agents"]}}})
+    policy = parse_policy({"senders": {"*": {"kinds": ["pwsh", "ping"]}}})
+    assert policy.of("x")[1].kinds == ("shell", "ping")
+    other = Question(sender="x", lane="L", aud="host:A", kind="pwsh", is_unconfined=True)
+    decide(policy, other)
+    decide(policy, Question(sender="x", lane="L", aud="host:A", kind="ping"))
+
+
+@pytest.mark.parametrize(
+    ("section", "confines", "allowed"),
+    [
+        ({}, False, True),
+        ({}, True, False),
+        ({"require_sandbox": ["keys"]}, False, False),
+    ],
+)
+def test_what_runs_in_no_sandbox_is_refused_where_one_must_be(
+    section: dict[str, Any], confines: bool, allowed: bool
+) -> None:
+    policy = parse_policy({"senders": {"*": {"kinds": ["shell"], **section}}})
+    asked = Question(
+        sender="x",
+        lane="L",
+        aud="host:A",
+        kind="shell",
+        is_unconfined=True,
+        host_confines=confines,
+    )
+    if allowed:
+        decide(policy, asked)
+        return
+    with pytest.raises(PolicyRefused) as caught:
+        decide(policy, asked)
+    assert caught.value.code == "sandbox"
+
+
+def test_how_many_run_at_a_time_is_told_and_never_a_refusal() -> None:
+    policy = parse_policy({"senders": {"*": {"repo_roots": ["/srv"], "concurrency": 2}}})
+    _decide(policy)
+    assert "2 at a time" in _answers(policy, _question())["concurrency"].why
+    assert "room" in _answers(POLICY, _question())["concurrency"].why
+
+
+def _answers(policy: HostPolicy, question: Question) -> dict[str, RuleAnswer]:
+    return {answer.rule: answer for answer in explain(policy, question)}
+
+
+_SECTIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "kinds": st.sampled_from([["run_agent"], ["ping"], ["shell", "run_agent"]]),
+        "lanes": st.sampled_from([["L"], []]),
+        "lane_jobs": st.booleans(),
+        "agents": st.sampled_from([["codex"], ["claude"]]),
+        "repo_roots": st.sampled_from([["/srv"], []]),
+        "branches": st.sampled_from([["main"], ["*"], []]),
+        "validate": st.sampled_from(["none", "named", "any"]),
+        "max_timeout_s": st.sampled_from([60, 4000]),
+        "concurrency": st.just(1),
+        "require_sandbox": st.sampled_from([[], ["keys"]]),
+    },
+)
+_QUESTIONS = st.builds(
+    Question,
+    sender=st.sampled_from(["a", "b"]),
+    lane=st.sampled_from(["L", "M"]),
+    aud=st.sampled_from(["host:A", "lane:L"]),
+    kind=st.sampled_from(["run_agent", "ping", "shell", "pwsh", "mail"]),
+    agent=st.sampled_from([None, "codex", "claude"]),
+    folder=st.sampled_from([None, "/srv/x", "/etc"]),
+    branch=st.sampled_from([None, "", "main", "dev"]),
+    validate_command=st.sampled_from([None, "unit", "make"]),
+    timeout_s=st.sampled_from([None, 60, 4001]),
+    is_unconfined=st.booleans(),
+    host_confines=st.booleans(),
+)
+
+
+@given(section=_SECTIONS, question=_QUESTIONS)
+def test_the_decision_and_its_account_never_differ(
+    section: dict[str, Any], question: Question
+) -> None:
+    policy = parse_policy({"senders": {"a": section}, "validators": {"unit": ["true"]}})
+    refusing = [answer for answer in explain(policy, question) if not answer.allows]
+    assert all(answer.remedy for answer in refusing)
+    try:
+        decide(policy, question)
+    except PolicyRefused as error:
+        assert (error.code, error.message) == (refusing[0].rule, refusing[0].why)
+    else:
+        assert not refusing
