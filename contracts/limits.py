@@ -95,3 +95,8 @@ POOL_CLOSED_MAX_S: Final = 7 * 24 * 3_600
 POOL_LIMITS_MAX: Final = 16  # of one pool: three units over a few windows
 POOL_BOOKINGS_MAX: Final = 20_000  # a start every two minutes for a month; looked at in one script
 POOL_LEASE_DEFAULT_S: Final = 60  # renewed three times in it; what a killed run held is back then
+
+# One job at a host's HTTP door. A brief of 4 MiB is 6 MB in its envelope; checking one takes some
+# six copies of it, and a listener stays below 150 MB whatever is posted. What is larger goes over a
+# queue.
+HTTP_JOB_MAX_BYTES: Final = 8 * 1024 * 1024

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from contracts import limits
 from contracts.ask import Asked
 from contracts.clock import Clock
 from contracts.delivery import DeliveryClaims, DeliveryCode
@@ -51,6 +52,8 @@ class Doors:
         Raises Unavailable when nobody answers or no slot is free, Refused with the reason's code.
         """
         address = self._address(job)
+        if len(job.envelope) > limits.HTTP_JOB_MAX_BYTES:  # said here: a door hangs up on it
+            raise refusal_of(413, address.url, "too_large")
         reply = exchange(address, "/v1/jobs", job.envelope)
         for _ in range(_BUSY_TRIES):
             if reply.status != 503:

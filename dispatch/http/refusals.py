@@ -15,7 +15,7 @@ _SAYS: Final[dict[int, tuple[str, str, str]]] = {
     ),
     404: ("no_door", "has no such door", "is that a door of fleet-dispatch, and new enough?"),
     408: ("too_slow", "did not get the whole job in time", "send the same again"),
-    413: ("too_large", "refuses the job as too large", "shorten the task"),
+    413: ("too_large", "refuses the job as too large", "shorten the task, or send it over a queue"),
     421: (
         "wrong_host",
         "is not reached under that name",

@@ -207,6 +207,14 @@ class Host:
             )
         wait_until(lambda: self._listens(before), "the listener listens", 90)
 
+    @property
+    def pid(self) -> int:
+        assert self.process is not None, "the listener does not run"
+        return self.process.pid
+
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
     def kill(self) -> None:
         """Kill the listener as a crash does."""
         assert self.process is not None

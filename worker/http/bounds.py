@@ -16,11 +16,11 @@ HEADERS_MAX_BYTES: Final = 8_192
 HEADERS_MAX: Final = 32
 # Asks and cancels are a signature or a few around some 300 bytes.
 SMALL_BODY_MAX_BYTES: Final = 16_384
-JOB_BODY_MAX_BYTES: Final = limits.ENVELOPE_MAX_BYTES
+JOB_BODY_MAX_BYTES: Final = limits.HTTP_JOB_MAX_BYTES
 # Bodies beyond this share one room: one of the largest at a time, so that memory stays flat. A
 # usual job has 5 KB and never needs it.
 FREE_BODY_BYTES: Final = 65_536
-SHARED_BODY_ROOM_BYTES: Final = limits.ENVELOPE_MAX_BYTES + 1_048_576
+SHARED_BODY_ROOM_BYTES: Final = JOB_BODY_MAX_BYTES + 1_048_576
 # Threads that verify and claim: both take milliseconds, a full disk or a broker that hangs longer.
 THREADS: Final = 8
 RETRY_AFTER_S: Final = 2
@@ -37,7 +37,7 @@ class Deadlines:
 
     handshake_s: float = 5.0  # of TLS
     header_s: float = 5.0  # from the connection to a whole head
-    body_s: float = 30.0  # 22 MB at 6 Mbit/s
+    body_s: float = 30.0  # the largest at 2 Mbit/s
     wait_s: float = 30.0  # of one long poll; a sender asks again
     write_s: float = 30.0  # for the answer to leave
 
