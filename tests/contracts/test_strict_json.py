@@ -175,3 +175,12 @@ def test_what_is_written_nests_no_deeper_than_what_is_read(levels: int) -> None:
     else:
         with pytest.raises(InvalidRequest, match="nests deeper than 16"):
             dump_strict(value)
+
+
+def test_many_shallow_parts_are_read_and_too_many_are_neither_read_nor_written() -> None:
+    many: JsonValue = [[] for _ in range(20_000)]
+    assert parse_strict(dump_strict(many)) == many
+    numbers: JsonValue = list(range(40_000))
+    assert parse_strict(dump_strict(numbers)) == numbers
+    with pytest.raises(InvalidRequest, match="more than 100000 parts"):
+        dump_strict(list(range(100_002)))
