@@ -12,7 +12,7 @@ from tests.real.settings import AGENTS
 from tests.support.model.script import HEAD, TAIL
 
 TABLE = Path(__file__).resolve().with_name("expected.toml")
-_HOST = ("model", "preset", "login", "sandbox", "concurrency", "prompt", "timeout", "validate")
+_HOST = ("model", "preset", "login", "sandbox", "concurrency", "prompt", "validate")
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,11 @@ class Case:
     files: tuple[str, ...] | None
     said: str
     committed: bool
+    timeout: int
     at_most: float
+    resets: bool
     cannot: str
+    note: str
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,6 @@ class Scenario:
     sandbox: str
     concurrency: int
     prompt: str
-    timeout: int
     validate: str
     first: bool
     cases: tuple[Case, ...]
@@ -64,8 +66,11 @@ def prompt_text(name: str) -> str:
     size = {
         "largest": ARGV_TASK_MAX_BYTES,
         "over": ARGV_TASK_MAX_BYTES + 1,
+        "one-mib": 1024 * 1024,
         "four-mib": 4 * 1024 * 1024,
     }[name]
+    if name == "one-mib":  # in characters, the two marks among them
+        size = 1024 * 1024 + len((HEAD + TAIL).encode()) - 2
     line = "A brief may be long, and every word of it counts. "
     room = size - len((HEAD + TAIL).encode())
     filled = (line * (room // len(line) + 1))[:room]
@@ -92,6 +97,9 @@ def _case(agent: str, row: dict[str, Any]) -> Case:
         files=None if row.get("files") is None else tuple(row["files"]),
         said=row.get("said", ""),
         committed=row.get("committed") is True,
+        timeout=row["timeout"],
+        resets=row.get("resets") is True,
         at_most=row["at_most"],
         cannot=row.get("cannot", ""),
+        note=row.get("note", ""),
     )

@@ -20,7 +20,7 @@ def differences(scenario: Scenario, case: Case, outcome: Outcome) -> list[str]:
     if result is None:
         return [*found, outcome.refusal or "no result came in time"]
     found += _result_differs(case, result)
-    if scenario.model == "echo":
+    if scenario.model == "echo" and case.status == "completed":
         found += _echo_differs(scenario, result)
     if scenario.validate:
         attempted = result["tests_attempted"]
@@ -36,6 +36,8 @@ def _result_differs(case: Case, result: dict[str, Any]) -> list[str]:
     found += _compare("needs_human_review", case.review, result["needs_human_review"])
     if case.reason is not None:
         found += _compare("reason", case.reason, reason_of(result))
+    if case.resets and not (result.get("reason") or {}).get("resetsAt"):
+        found.append("the reason does not say when the limit resets")
     codes = {risk["code"] for risk in result["risks"]}
     found += [f"no risk {code} among {sorted(codes)}" for code in case.risks if code not in codes]
     if case.files is not None:

@@ -50,7 +50,7 @@ def play(
 
 def _run(stage: Stage, case: Case) -> Outcome:
     began = time.monotonic()
-    job = stage.send(case.agent)
+    job = stage.send(case)
     if job.startswith("!"):
         return Outcome(time.monotonic() - began, None, refusal=job[1:])
     result = stage.receive(job, case.at_most + 60)

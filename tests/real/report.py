@@ -20,7 +20,6 @@ class Row:
     case: Case
     outcome: Outcome
     differences: tuple[str, ...]
-    note: str = ""
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -35,7 +34,7 @@ class Row:
         verdict = "ok" if not self.differences else "WRONG"
         seconds = f"{self.outcome.seconds:.1f}"
         name = self.scenario.name
-        note = self.case.cannot or self.note
+        note = self.case.cannot or self.case.note
         return (name, self.case.agent, status, *shown, seconds, verdict, note)
 
     @property

@@ -131,6 +131,7 @@ def machine_config(host: str, preset: str, sandbox: str, concurrency: int, watch
     return (
         f"[sender]\nname = {json.dumps(SENDER)}\n"
         f"[host]\nname = {json.dumps(host)}\nconcurrency = {concurrency}\n"
+        "drain_timeout_s = 5\n"
         f"[environment]\nallow = {json.dumps(list(ALLOW))}\n"
         f"[sandbox]\nmode = {json.dumps(sandbox)}\n"
         f"[watch]\npaths = [{json.dumps(str(watched))}]\n{agents}"

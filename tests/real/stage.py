@@ -28,7 +28,7 @@ from contracts.dispatch_result import ResultClaims
 from contracts.envelope import RESULT_TYPE, open_envelope
 from dispatch.keyring import SenderKeyring
 from tests.real import settings
-from tests.real.cases import Scenario, prompt_text
+from tests.real.cases import Case, Scenario, prompt_text
 from tests.support.broker import Broker
 from tests.support.fleet import Machine, git, make_repository
 from tests.support.model.server import ModelServer
@@ -79,7 +79,7 @@ class Stage:
         self.home, self.outside = folder / "home", folder.parent / "outside" / folder.name
         for path in (self.home, self.outside):
             path.mkdir(parents=True)
-        self.url = f"{model.url}/{scenario.model}"
+        self.url = f"{model.url}/{scenario.model}/{folder.name}"
         self.machine = RealHost(
             home=self.home,
             programs=programs,
@@ -117,14 +117,15 @@ class Stage:
                 stack.enter_context(self.machine.listening(settings.LANE))
             yield
 
-    def send(self, agent: str) -> str:
+    def send(self, case: Case) -> str:
         """Queue the job of one CLI; return its id, or the words of the refusal after `!`."""
+        agent = case.agent
         request: dict[str, Any] = {
             "agent": agent,
             "task": prompt_text(self.scenario.prompt),
             "repo": str(self.repos[agent]),
             "ticket": f"REAL-{agent}",
-            "timeoutSec": self.scenario.timeout,
+            "timeoutSec": case.timeout,
         }
         if self.scenario.validate:
             named = {"suite": f"{shlex.quote(sys.executable)} -m unittest -q"}

@@ -77,6 +77,7 @@ _BACKGROUND = f"setsid sleep {NAP} >/dev/null 2>&1 </dev/null & echo started"
 # Not `sleep`, which one CLI refuses to wait for; others go on without the tool after some seconds,
 # and then meet a model that says nothing.
 _LONG = f"python3 -c 'import time; time.sleep({NAP})'"
+_WISH = 'python3 -c \'open("denied.txt", "w").write("x")\''  # nothing that a list allows
 _COMMIT = (
     "printf 'kept\\n' > kept.txt && git add kept.txt && "
     "git -c user.name=Agent -c user.email=agent@example.invalid commit -q -m 'Keep it' && echo done"
@@ -95,7 +96,7 @@ def scenarios(outside: str) -> dict[str, tuple[Move, ...]]:
         "commit": (Shell(_COMMIT), Say("Committed kept.txt.")),
         "talk": (Say("Nothing to do."),),
         "echo": (Echo(),),
-        "denied": (Shell("touch denied.txt"), Say("The command was not run.")),
+        "denied": (Shell(_WISH), Say("The command was not run.")),
         "outside": (Write(f"{outside}/file.txt", "x\n"), Say("Wrote outside.")),
         "outside-shell": (
             Shell(f"mkdir -p {outside} && echo x > {outside}/shell.txt; echo tried"),

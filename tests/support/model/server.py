@@ -1,6 +1,6 @@
 """A scripted model on loopback, for CLIs that must not know the difference.
 
-    http://127.0.0.1:PORT/SCENARIO/…   speaks Messages, Responses, chat completions and Gemini
+    http://127.0.0.1:PORT/SCENARIO/PLACE/…   speaks Messages, Responses, chat completions and Gemini
 
 The scenario stands in the path and the step is read off the request's own history, so one server
 serves any number of runs and keeps no state. It is also the only proxy that the CLIs are given: a
@@ -25,6 +25,7 @@ from tests.support.model.faults import Fault, anthropic_fault, gemini_fault, ope
 from tests.support.model.script import Move, Refuse, Say, Silence, next_move, scenarios
 from tests.support.model.toolbox import Call, choose
 
+_WORKING = 5  # a request with fewer tools is for a title or a check
 _HELD_S = 600  # at most: nobody waits that long
 _APIS = {
     "messages": (anthropic, anthropic_fault),
@@ -42,7 +43,7 @@ class ModelServer(ThreadingHTTPServer):
 
     def __init__(self, outside: Path, log: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.scenarios = scenarios(str(outside))
+        self._outside = outside
         self.asked_for: set[str] = set()
         self.ending = threading.Event()
         self._log, self._lock = log, threading.Lock()
@@ -51,6 +52,10 @@ class ModelServer(ThreadingHTTPServer):
     def url(self) -> str:
         """Return where it listens, without a scenario."""
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def moves(self, scenario: str, place: str) -> tuple[Move, ...] | None:
+        """Return the moves of `scenario`, whose writes outside go to the folder `place`."""
+        return scenarios(str(self._outside / place)).get(scenario)
 
     def note(self, **facts: Any) -> None:
         """Write down one request."""
@@ -112,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         scenario, _, rest = self.path.lstrip("/").partition("/")
         path = rest.partition("?")[0]
-        moves = self.server.scenarios.get(scenario)
+        moves = self.server.moves(scenario, rest.partition("/")[0] or "nowhere")
         kind = _kind(path)
         if moves is None or not kind:
             self._send(*_lookup(path))
@@ -235,4 +240,8 @@ def _lookup(path: str) -> tuple[int, dict[str, Any]]:
 def _act(move: Move, asked: Any) -> str | Call:
     if isinstance(move, Say):
         return move.text
-    return choose(move, asked) or "Short title"
+    call = choose(move, asked)
+    if call is None and len(asked.tools) >= _WORKING:
+        # Not offered, and asked for all the same: how a tool of another mode is denied.
+        return Call("run_shell_command", {"command": str(move), "description": "A step"})
+    return call or "Short title"
