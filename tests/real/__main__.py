@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import sys
@@ -26,7 +27,6 @@ from tests.real.play import play
 from tests.real.report import Row
 from tests.real.settings import AGENTS
 from tests.real.stage import STOPPED
-from tests.support.broker import running_broker
 from tests.support.model.server import ModelServer, running_model
 
 _AT_ONCE = 3  # scenarios of short jobs, on two cores
@@ -52,7 +52,7 @@ def main() -> int:
         _say(f"0/{len(AGENTS)} CLIs")
         return 1
     _say(f"installed after {time.monotonic() - began:.0f} s, in {installed.programs.parent.parent}")
-    chosen = [row for row in read_scenarios() if options.only in row.name]
+    chosen = [row for row in read_scenarios() if re.search(options.only, row.name)]
     closed = _leave_everything_behind(installed.programs)
     where = cache / "runs"
     where.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make e2e", description="The real CLIs on loopback.")
     parser.add_argument("--json", action="store_true", help="one document on stdout")
-    parser.add_argument("--only", default="", help="scenarios whose name holds this")
+    parser.add_argument("--only", default="", help="scenarios whose name has this pattern")
     parser.add_argument("--agent", action="append", choices=AGENTS, help="this CLI; repeatable")
     parser.add_argument("--keep", action="store_true", help="keep homes, trees and logs")
     return parser.parse_args()
@@ -100,23 +100,20 @@ def _play_all(
     """Play the scenarios: those that wait for time limits all at once, from the start."""
     patient = [one for one in chosen if one.first]
     order = {one.name: number for number, one in enumerate(chosen)}
-    with running_broker(folder / "broker") as broker:
 
-        def run(scenario: Scenario) -> list[Row]:
-            place = folder / f"s{order[scenario.name]:02d}-{scenario.model}-{scenario.sandbox}"
-            rows = play(place, scenario, programs, broker, model, agents)
-            for row in rows:
-                _say(" | ".join(row.cells))
-            return rows
+    def run(scenario: Scenario) -> list[Row]:
+        place = folder / f"s{order[scenario.name]:02d}-{scenario.model}-{scenario.sandbox}"
+        rows = play(place, scenario, programs, model, agents)
+        for row in rows:
+            _say(" | ".join((*row.cells, *row.differences)))
+        return rows
 
-        with (
-            ThreadPoolExecutor(max(1, len(patient))) as waiting,
-            ThreadPoolExecutor(_AT_ONCE) as working,
-        ):
-            jobs = {
-                one.name: (waiting if one.first else working).submit(run, one) for one in chosen
-            }
-            return [row for one in chosen for row in jobs[one.name].result()]
+    with (
+        ThreadPoolExecutor(max(1, len(patient))) as waiting,
+        ThreadPoolExecutor(_AT_ONCE) as working,
+    ):
+        jobs = {one.name: (waiting if one.first else working).submit(run, one) for one in chosen}
+        return [row for one in chosen for row in jobs[one.name].result()]
 
 
 def _show(

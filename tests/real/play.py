@@ -11,7 +11,7 @@ from tests.real.cases import Case, Scenario
 from tests.real.checks import differences
 from tests.real.report import Row
 from tests.real.stage import STOPPED, Outcome, Stage
-from tests.support.broker import Broker
+from tests.support.broker import running_broker
 from tests.support.model.server import ModelServer
 
 
@@ -19,7 +19,6 @@ def play(
     folder: Path,
     scenario: Scenario,
     programs: Path,
-    broker: Broker,
     model: ModelServer,
     agents: set[str],
 ) -> list[Row]:
@@ -28,9 +27,10 @@ def play(
     if STOPPED.is_set():
         return []
     try:
-        stage = Stage(folder, scenario, programs, broker, model)
-        with stage.listening():
-            with ThreadPoolExecutor(len(cases)) as pool:
+        # A broker of its own: a limit that one scenario reports closes the agent to all of a fleet.
+        with running_broker(folder / "broker") as broker:
+            stage = Stage(folder, scenario, programs, broker, model)
+            with stage.listening(), ThreadPoolExecutor(len(cases)) as pool:
                 outcomes = list(pool.map(lambda case: _run(stage, case), cases))
         left = stage.survivors(stage.folder)
         outside = stage.files_outside()
@@ -49,6 +49,14 @@ def play(
 
 
 def _run(stage: Stage, case: Case) -> Outcome:
+    """Run one case; what goes wrong with it is told with it and stops no other."""
+    try:
+        return _carry_out(stage, case)
+    except Exception:  # noqa: BLE001 - as above
+        return Outcome(0.0, None, problems=(traceback.format_exc()[-3_000:],))
+
+
+def _carry_out(stage: Stage, case: Case) -> Outcome:
     began = time.monotonic()
     job = stage.send(case)
     if job.startswith("!"):

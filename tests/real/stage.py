@@ -190,8 +190,8 @@ def _at_work(below: Path) -> list[str]:
         try:
             if process.pid != os.getpid() and _is_of(process, str(below)):
                 found.append(" ".join(process.cmdline())[:200])
-        except psutil.Error:
-            continue
+        except (psutil.Error, OSError):
+            continue  # it ended while it was looked at
     return found
 
 
