@@ -21,6 +21,7 @@ from tests.support.redis_server import (
     running_redis,
 )
 from tests.support.sender_desk import SenderDesk
+from tests.support.source_tree import PROJECT
 from tests.support.witness import Witness, looking_on
 
 
@@ -49,10 +50,15 @@ def host(
 def denied(server: RedisServer) -> list[str]:
     """Return what the server refused to our programs for want of a right."""
     with server.client() as client:
-        return [f"{entry['username']}: {entry['object']}" for entry in client.acl_log()]
+        entries = client.acl_log()
+    # The doctor tries to read the settings, and says that it may not.
+    asked = [entry for entry in entries if entry["object"] != "config|get"]
+    return [f"{entry['username']}: {entry['object']}" for entry in asked]
 
 
-def test_the_whole_product_runs_with_these_roles(host: Host, server: RedisServer) -> None:
+def test_the_whole_product_runs_with_these_roles_and_uses_every_right(
+    host: Host, server: RedisServer, witness: Witness
+) -> None:
     with server.client() as client:
         client.acl_log_reset()
     desk = SenderDesk.of(host, server.url_of("sender"))
@@ -67,13 +73,89 @@ def test_the_whole_product_runs_with_these_roles(host: Host, server: RedisServer
     taken_back = desk.read_json("cancel", waiting, "--wait", "100")
     assert taken_back["jobs"][0]["state"] in ("cancelled", "cancelling"), taken_back
     desk.succeed("sweep", "--json")
+    events = desk.run("events", first, "--json")
+    assert events.returncode == 0, events.stderr
+    running = host.start_waiting_job()
+    desk.run("cancel", desk.enqueue(host, task="wait until released")["jobId"], "--json")
+    host.release()
+    assert host.result(running).status == "completed"
+    desk.run("doctor", "--json")
     watching = SenderDesk.of(host, server.url_of("observer"))
-    assert [row["host"] for row in watching.read_json("hosts")["hosts"]] == [host.name]
-    watching.succeed("jobs", "--json")
+    used = {role: set(seen) for role, seen in witness.commands().items()}
+    with looking_on(server.port, "desk", password_of("desk")) as of_observer:
+        assert [row["host"] for row in watching.read_json("hosts")["hosts"]] == [host.name]
+        watching.succeed("jobs", "--json")
+        watching.run("doctor", "--json")
+    used["observer"] = of_observer.commands()["sender"]
     with server.client() as client:  # a look at what nobody should have written there
         client.rpush(naming.rq_list(host.queue_name), "no id")
     host.wait_for_dead_letter("bad_id")
+    used["listener"] = witness.commands()["listener"]
     assert denied(server) == []
+    unused = {role: rights(role) - used[role] - set(_RARE[role]) for role in ROLES}
+    assert unused == {role: set() for role in ROLES}
+    assert {role: used[role] - rights(role) for role in ROLES} == unused
+
+
+# What this story does not come to, and where it is sent from.
+_READS, _POOLS = "dispatch/queue/bounded_reads.py", "dispatch/pools/scripts.py"
+_FIND, _RESULTS = "dispatch/queue/whereabouts.py", "dispatch/queue/result_store.py"
+_DOCTOR, _TAKING = "worker/diagnosis/broker.py", "worker/sealed.py"
+_EVERYBODY = {
+    "select": ("dispatch/queue/clients.py", "_parse_url"),
+    "info": (_DOCTOR, ".info("),
+    "time": (_DOCTOR, ".time("),
+    "ping": ("dispatch/queue/link.py", ".ping("),
+    "lpos": (_FIND, "'LPOS'"),
+    "llen": (_FIND, ".llen("),
+    "lrange": (_RESULTS, ".lrange("),
+    "memory|usage": (_RESULTS, ".memory_usage("),
+}
+_RARE: dict[str, dict[str, tuple[str, str]]] = {
+    "sender": {
+        **_EVERYBODY,
+        "unlink": (_READS, ".unlink("),
+        "ltrim": ("dispatch/queue/control_box.py", ".ltrim("),
+        "unsubscribe": ("dispatch/queue/async_bells.py", ".unsubscribe("),
+    },
+    "listener": {
+        **_EVERYBODY,
+        "get": ("worker/broker/lane_claims.py", "'GET'"),
+        "hkeys": (_READS, "'HKEYS'"),
+        "hlen": (_READS, "'HLEN'"),
+        "zrevrange": (_READS, "'ZREVRANGE'"),
+        "zscore": (_READS, "'ZSCORE'"),
+        "unlink": (_READS, ".unlink("),
+        "rpop": (_TAKING, "'RPOP'"),
+        "rpush": (_TAKING, '"RPUSH"'),
+        "type": (_TAKING, ".type("),
+        "unsubscribe": ("worker/broker/bells.py", "pubsub"),
+        "evalsha": ("dispatch/pools/ledger.py", "register_script("),
+        "script|load": ("dispatch/pools/ledger.py", "register_script("),
+        "hdel": (_POOLS, "'HDEL'"),
+        "hmget": (_POOLS, "'HMGET'"),
+        "hgetall": (_POOLS, "'HGETALL'"),
+        "pexpire": (_POOLS, "'PEXPIRE'"),
+        "pexpireat": (_POOLS, "'PEXPIREAT'"),
+        "sadd": (_POOLS, "'SADD'"),
+        "srem": ("dispatch/pools/pool_book.py", ".srem("),
+        "sscan": ("dispatch/pools/pool_book.py", ".sscan_iter("),
+    },
+    "observer": {**_EVERYBODY, "xrange": ("dispatch/queue/event_reads.py", "'XRANGE'")},
+}
+
+
+def rights(role: str) -> set[str]:
+    """Return the commands that the file gives a role."""
+    line = next(x for x in ROLES_FILE.read_text().splitlines() if x.split()[1] == role)
+    return {word[1:] for word in line.split() if word.startswith("+")}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_a_story_does_not_use_is_sent_from_where_the_table_says(role: str) -> None:
+    assert set(_RARE[role]) <= rights(role)
+    for command, (file, words) in _RARE[role].items():
+        assert words in (PROJECT / file).read_text(), command
 
 
 # What a role may be refused, each with what it would do.

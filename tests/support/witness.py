@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 _TOLD = re.compile(r"\+[0-9.]+ \[[0-9]+ ([^\]]+)\] (.*)")
 _WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_SUB_COMMANDS = ("client", "memory", "config", "acl", "xgroup", "xinfo", "object")
+_SUB_COMMANDS = ("client", "memory", "config", "acl", "script", "xgroup", "xinfo", "object")
 _SCRIPT_CALLERS = ("eval", "eval_ro", "evalsha", "evalsha_ro")
 _NAMES = {"fleet-dispatch-listener": "listener", "fleet-dispatch": "sender"}
 
@@ -50,6 +50,9 @@ class Witness:
             for client, command, words in seen
             if command == "client|setname"
         }
+        # The pools of a governor are a listener's business, over a connection of their own.
+        pools = {client for client, _, words in seen if any(w.startswith("fd:gov:") for w in words)}
+        roles |= {client: "listener" for client in pools if roles.get(client)}
         found: dict[str, set[str]] = defaultdict(set)
         for client, command, _ in seen:
             if roles.get(client) and command not in ("auth", "hello"):
@@ -71,7 +74,7 @@ class Witness:
                 client = caller
             elif command in _SCRIPT_CALLERS:
                 caller = client
-            self._seen.append((client, command, words[1:3]))
+            self._seen.append((client, command, words[1:6]))
 
 
 @contextmanager
