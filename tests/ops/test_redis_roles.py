@@ -87,6 +87,13 @@ def test_the_whole_product_runs_with_these_roles_and_uses_every_right(
         watching.succeed("jobs", "--json")
         watching.run("doctor", "--json")
     used["observer"] = of_observer.commands()["sender"]
+    governing = SenderDesk.of(host, server.url_of("governor"))
+    with looking_on(server.port, "desk", password_of("desk")) as of_governor:
+        cap = ("--cap", "40", "--unit", "runs", "--window", "5h")
+        governing.succeed("governor", "set", "claude", *cap)
+        governing.succeed("governor", "list", "--json")
+    seen = of_governor.commands()
+    used["governor"] = seen["listener"]  # by the keys of pools
     with server.client() as client:  # a look at what nobody should have written there
         client.rpush(naming.rq_list(host.queue_name), "no id")
     host.wait_for_dead_letter("bad_id")
@@ -99,6 +106,7 @@ def test_the_whole_product_runs_with_these_roles_and_uses_every_right(
 
 # What this story does not come to, and where it is sent from.
 _READS, _POOLS = "dispatch/queue/bounded_reads.py", "dispatch/pools/scripts.py"
+_BOOK = "dispatch/pools/pool_book.py"
 _FIND, _RESULTS = "dispatch/queue/whereabouts.py", "dispatch/queue/result_store.py"
 _DOCTOR, _TAKING = "worker/diagnosis/broker.py", "worker/sealed.py"
 _EVERYBODY = {
@@ -130,18 +138,26 @@ _RARE: dict[str, dict[str, tuple[str, str]]] = {
         "rpush": (_TAKING, '"RPUSH"'),
         "type": (_TAKING, ".type("),
         "unsubscribe": ("worker/broker/bells.py", "pubsub"),
-        "evalsha": ("dispatch/pools/ledger.py", "register_script("),
-        "script|load": ("dispatch/pools/ledger.py", "register_script("),
         "hdel": (_POOLS, "'HDEL'"),
         "hmget": (_POOLS, "'HMGET'"),
         "hgetall": (_POOLS, "'HGETALL'"),
         "pexpire": (_POOLS, "'PEXPIRE'"),
         "pexpireat": (_POOLS, "'PEXPIREAT'"),
         "sadd": (_POOLS, "'SADD'"),
-        "srem": ("dispatch/pools/pool_book.py", ".srem("),
-        "sscan": ("dispatch/pools/pool_book.py", ".sscan_iter("),
     },
-    "observer": {**_EVERYBODY, "xrange": ("dispatch/queue/event_reads.py", "'XRANGE'")},
+    "observer": dict(_EVERYBODY),
+    "governor": {
+        **{name: _EVERYBODY[name] for name in ("select", "info", "time", "ping")},
+        "hget": (_POOLS, "'HGET'"),
+        "hdel": (_POOLS, "'HDEL'"),
+        "hmget": (_POOLS, "'HMGET'"),
+        "hgetall": (_POOLS, "'HGETALL'"),
+        "pexpire": (_POOLS, "'PEXPIRE'"),
+        "pexpireat": (_POOLS, "'PEXPIREAT'"),
+        "hkeys": (_BOOK, ".hkeys("),
+        "srem": (_BOOK, ".srem("),
+        "unlink": (_BOOK, ".unlink("),
+    },
 }
 
 
@@ -224,7 +240,7 @@ def _forbidden(host: str, job: str) -> dict[str, list[tuple[str, ...]]]:
         "sender": [*everybody, *sender, ("LRANGE", naming.dead_letters(), "0", "-1")],
         "listener": everybody + listener,
         "observer": [item for item in everybody + observer if item[0] != "LMOVE"],
-        "governor": everybody + sender,
+        "governor": everybody + observer,
     }
 
 
