@@ -56,6 +56,7 @@ def denied(server: RedisServer) -> list[str]:
     return [f"{entry['username']}: {entry['object']}" for entry in asked]
 
 
+@pytest.mark.timeout(400)  # many verbs one after the other
 def test_the_whole_product_runs_with_these_roles_and_uses_every_right(
     host: Host, server: RedisServer, witness: Witness
 ) -> None:
