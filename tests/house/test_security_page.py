@@ -10,7 +10,7 @@ import pytest
 from tests.support.source_tree import PROJECT, parse
 
 _PAGE = (PROJECT / "docs" / "security.md").read_text(encoding="utf-8")
-_NAMED = re.findall(r"`([a-z_/]+/test_[a-z_]+\.py)(?:::(test_\w+))?`", _PAGE)
+_NAMED = re.findall(r"`([a-z0-9_/]+/test_[a-z0-9_]+\.py)(?:::(test_\w+))?`", _PAGE)
 _TESTS = PROJECT / "tests"
 
 
