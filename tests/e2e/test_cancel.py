@@ -14,6 +14,7 @@ from contracts import naming
 from contracts.run_agent import RunAgentResult
 from dispatch.cancelling import CancelState
 from dispatch.client import FleetClient
+from dispatch.private_files import write_private_file
 from tests.support.broker import running_broker
 from tests.support.fleet import place_program, wait_until
 from tests.support.hosts import AGENT, LANE, Host, are_gone, listening_host
@@ -171,3 +172,29 @@ def test_a_cancel_that_comes_before_its_job_keeps_it_from_ever_starting(host: Ho
     result = host.result(host.push(job))
     assert codes(result) == ["cancelled"]
     assert host.starts == before
+
+
+def test_a_command_of_the_other_kind_dies_as_well(host: Host, client: FleetClient) -> None:
+    rules = f'''[senders."*"]
+kinds = ["run_agent", "shell"]
+repo_roots = ["{host.home.parent}"]
+validate = "any"
+'''
+    write_private_file(host.fleet_home / "policy.toml", rules.encode(), replace=True)
+    mark = host.home / "working"
+    payload = {"command": f"touch {mark}; (setsid sleep 600 &) ; sleep 600"}
+
+    def try_one() -> str:
+        (job,) = client.enqueue(payload, kind="shell", lane=LANE, targets=[host.name])
+        wait_until(lambda: mark.exists() or host.stored(job.job_id) is not None, "it begins", 90)
+        return job.job_id
+
+    job_id = try_one()
+    while not mark.exists():  # the policy was not read again yet
+        job_id = try_one()
+    started = host.family()
+    client.cancel(job_id, why="enough")
+    found = client.wait(job_id, 120)
+    assert found.status == "failed"
+    assert [risk.code for risk in found.outcome.risks][:1] == ["cancelled"]
+    wait_until(lambda: are_gone(started), "nothing of it lives")
