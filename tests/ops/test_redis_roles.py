@@ -120,6 +120,7 @@ _RARE: dict[str, dict[str, tuple[str, str]]] = {
     "sender": {
         **_EVERYBODY,
         "unlink": (_READS, ".unlink("),
+        "lrem": (_RESULTS, ".lrem("),
         "ltrim": ("dispatch/queue/control_box.py", ".ltrim("),
         "unsubscribe": ("dispatch/queue/async_bells.py", ".unsubscribe("),
     },
@@ -142,7 +143,7 @@ _RARE: dict[str, dict[str, tuple[str, str]]] = {
         "pexpireat": (_POOLS, "'PEXPIREAT'"),
         "sadd": (_POOLS, "'SADD'"),
     },
-    "observer": dict(_EVERYBODY),
+    "observer": {**_EVERYBODY, "exists": (_FIND, "'EXISTS'"), "type": (_FIND, "'TYPE'")},
     "governor": {
         **{name: _EVERYBODY[name] for name in ("select", "info", "time", "ping")},
         "hget": (_POOLS, "'HGET'"),
@@ -271,3 +272,48 @@ def test_the_file_lets_nobody_in_before_a_password_was_given_and_allows_nothing_
             "off" if words[1] == "default" else "on", "resetpass", "resetkeys", "resetchannels",
         ]  # fmt: skip
         assert "-@all" in words
+
+
+# docs/broker.md shows these in place of patterns for every host.
+_NARROWER = {
+    "%RW~rq:queue:fd.lane.*": "%RW~rq:queue:fd.lane.BUILD@HOSTA %RW~rq:queue:fd.lane.BUILD",
+    "%RW~fd:taken:*": "%RW~fd:taken:*:HOSTA",
+    "%RW~fd:host:*": "%R~fd:host:* %RW~fd:host:HOSTA",
+    "%RW~fd:farewell:*": "%RW~fd:farewell:HOSTA",
+    "%RW~fd:asks:*": "%RW~fd:asks:HOSTA",
+}
+
+
+def test_a_listener_can_be_narrowed_to_its_own_host_as_the_page_shows(server: RedisServer) -> None:
+    page = (PROJECT / "docs" / "broker.md").read_text()
+    words = next(x for x in ROLES_FILE.read_text().splitlines() if "user listener " in x).split()
+    narrow = " ".join(_NARROWER.get(word, word) for word in words[2:]).split()
+    for pattern in " ".join(_NARROWER.values()).split():
+        assert f"`{pattern}`" in page
+        assert pattern in narrow
+    own, other = naming.host_queue("BUILD", "HOSTA"), naming.host_queue("BUILD", "HOSTB")
+
+    def take(queue: str, host: str) -> tuple[str, ...]:
+        return ("LMOVE", naming.rq_list(queue), naming.taken_list(queue, host), "LEFT", "RIGHT")
+
+    may = [
+        take(own, "HOSTA"),
+        take(naming.lane_queue("BUILD"), "HOSTA"),
+        ("SET", naming.host_key("HOSTA"), "{}"),
+        ("GETRANGE", naming.host_key("HOSTB"), "0", "1"),
+        ("DEL", naming.farewell_key("HOSTA")),
+    ]
+    may_not = [
+        take(other, "HOSTA"),
+        take(naming.lane_queue("BUILD"), "HOSTB"),
+        take(naming.lane_queue("REVIEW"), "HOSTA"),
+        ("SET", naming.host_key("HOSTB"), "{}"),
+        ("SET", naming.farewell_key("HOSTB"), "1"),
+        ("LPOP", naming.asks_list("HOSTB")),
+    ]
+    with server.client() as desk:
+        desk.execute_command("ACL", "SETUSER", "narrow", *narrow)
+        for command in may:
+            assert desk.execute_command("ACL", "DRYRUN", "narrow", *command) in (b"OK", "OK")
+        for command in may_not:
+            assert desk.execute_command("ACL", "DRYRUN", "narrow", *command) not in (b"OK", "OK")
