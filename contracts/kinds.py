@@ -15,6 +15,7 @@ class Kind(StrEnum):
 
     RUN_AGENT = "run_agent"  # an agent works in a worktree of its own, and is judged
     PING = "ping"  # the host says who it is; nothing is started
+    PROMPT = "prompt"  # one prompt to a CLI, without a repository
     SHELL = "shell"  # one command of the sender's; off unless a host's policy names it
 
 

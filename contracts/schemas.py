@@ -25,6 +25,7 @@ from contracts.events import JobEvent
 from contracts.held import HeldClaims
 from contracts.job_claims import JobClaims
 from contracts.ping import PingAnswer, PingRequest
+from contracts.prompt import Harness, PromptRequest
 from contracts.receipt import ReceiptClaims
 from contracts.run_agent import AgentName, RunAgentRequest, RunAgentResult
 from contracts.shell import ShellRequest
@@ -39,6 +40,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "ping.request": PingRequest,
     "ping.answer": PingAnswer,
     "shell.request": ShellRequest,
+    "prompt.request": PromptRequest,
     "dispatch_result": DispatchResult,
     "job_claims": JobClaims,
     "result_claims": ResultClaims,
@@ -49,7 +51,7 @@ _MODELS: Final[dict[str, type[BaseModel]]] = {
     "held_claims": HeldClaims,
 }
 
-_REQUESTS: Final = frozenset({RunAgentRequest, PingRequest, ShellRequest})
+_REQUESTS: Final = frozenset({RunAgentRequest, PingRequest, ShellRequest, PromptRequest})
 
 
 def schema_texts() -> dict[str, str]:
@@ -87,6 +89,8 @@ def _schema(name: str, model: type[BaseModel]) -> dict[str, Any]:
         _refuse_null(schema)
     if model is RunAgentRequest:
         schema["properties"]["agent"]["enum"] = [agent.value for agent in AgentName]
+    if model is PromptRequest:
+        schema["properties"]["agent"]["enum"] = [harness.value for harness in Harness]
     return {"$schema": DIALECT, "$id": f"urn:fleet-dispatch:{name}:1", **schema}
 
 

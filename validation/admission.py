@@ -13,21 +13,24 @@ from typing import Final, TypeAlias
 from contracts.errors import FleetError, InvalidRequest, Problem, Refused
 from contracts.kinds import KIND_NAMES, Kind, canonical_kind
 from contracts.ping import PingRequest
+from contracts.prompt import PromptRequest
 from contracts.run_agent import Risk, RunAgentRequest, RunAgentResult, Status
 from contracts.shell import ShellRequest
 from validation.bounds import bounded
 from validation.paths import Grammar
 from validation.ping_request import check_ping
+from validation.prompt_request import check_prompt
 from validation.run_agent_request import AGENT_NAMES, check_run_agent, is_mode
 from validation.shell_request import check_shell
 
-JobRequest: TypeAlias = RunAgentRequest | PingRequest | ShellRequest
+JobRequest: TypeAlias = RunAgentRequest | PingRequest | ShellRequest | PromptRequest
 
 _Check = Callable[[Mapping[str, object], Grammar], JobRequest]
 _CHECKS: Final[dict[str, _Check]] = {
     Kind.RUN_AGENT: check_run_agent,
     Kind.PING: check_ping,
     Kind.SHELL: check_shell,
+    Kind.PROMPT: check_prompt,
 }
 
 
