@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from contracts import limits
 from contracts.errors import InvalidRequest, Problem
 from contracts.kinds import KIND_NAMES, Kind, canonical_kind
-from contracts.run_agent import AgentName
+from contracts.prompt import Harness
 from contracts.sandbox import Capability
 from validation.paths import path_problem
 
@@ -33,7 +33,7 @@ class SenderPolicy(BaseModel):
     kinds: _Names = (Kind.RUN_AGENT.value,)
     lanes: _Names | None = None  # None: every lane that the host serves
     lane_jobs: bool = True  # jobs addressed to a lane rather than to this host
-    agents: tuple[AgentName, ...] | None = None  # None: all of them
+    agents: tuple[Harness, ...] | None = None  # None: all of them
     repo_roots: _Names = ()
     branches: _Names | None = None  # patterns for the base branch; None: all of them
     # The command of a request is a shell command with this user's rights.

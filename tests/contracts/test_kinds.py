@@ -19,6 +19,7 @@ PAYLOADS = {
     Kind.RUN_AGENT: {"agent": "codex", "task": "t", "repo": "/r", "ticket": "T-1"},
     Kind.PING: {},
     Kind.SHELL: {"command": "true"},
+    Kind.PROMPT: {"agent": "codex", "prompt": "hi"},
 }
 
 

@@ -25,7 +25,7 @@ from runagent.agents.phrases import is_a_limit_report
 from runagent.clis import cli_of
 from runagent.clis.prompt_lane import LANES
 from runagent.environment import agent_environment
-from runagent.process import EndState, ProcessOutcome, ProcessRunner
+from runagent.process import EndState, ProcessOutcome, system_runner
 from runagent.prompt_run import Answered, PromptOrder, run_prompt
 from runagent.tails import keep_tails
 from validation.inert import cut, inert, one_line
@@ -51,14 +51,13 @@ class PromptTask:
     settings: HostSettings
     environment: Mapping[str, str]  # this process's own
     redactor: Redactor
-    runner: ProcessRunner
     clock: Clock
     runs: Runs
 
     def run(self) -> PlainResult:
         """See Task.run."""
         order = self._order()
-        governor = host_governor(self.settings, self.runner, self.environment, self.clock)
+        governor = host_governor(self.settings, system_runner(), self.environment, self.clock)
         try:
             answered = run_prompt(
                 order,
@@ -101,7 +100,9 @@ class PromptTask:
         outcome = answered.outcome
         risks = list(keep_tails(folder, "prompt", outcome))
         if answered.missing:
-            message = f"the governor did not answer, so this start was not booked ({answered.missing})"
+            message = (
+                f"the governor did not answer, so this start was not booked ({answered.missing})"
+            )
             risks.append(_risk("governor_missing", message))
         status, why, code = self._judged(outcome)
         if code:
@@ -111,7 +112,11 @@ class PromptTask:
     def _judged(self, outcome: ProcessOutcome) -> tuple[Status, str, str]:
         agent = self.request.agent
         if outcome.state is EndState.NOT_STARTED:
-            return Status.FAILED, f"{agent} could not be started: {outcome.why}", "agent_not_started"
+            return (
+                Status.FAILED,
+                f"{agent} could not be started: {outcome.why}",
+                "agent_not_started",
+            )
         if outcome.state is EndState.TIMED_OUT:
             limit_s = self.request.effective_timeout_s
             return Status.TIMED_OUT, f"{agent} was ended after {limit_s} s", "timed_out"
@@ -156,14 +161,12 @@ class PromptKind:
         settings: HostSettings,
         runs: Runs,
         environment: Mapping[str, str],
-        runner: ProcessRunner,
         clock: Clock,
     ) -> None:
         """`environment` is this process's own: a CLI inherits from it by allow-list."""
         self._settings = settings
         self._runs = runs
         self._environment = environment
-        self._runner = runner
         self._clock = clock
 
     def admit(self, job: VerifiedJob, policy: HostPolicy) -> PromptTask:
@@ -176,7 +179,6 @@ class PromptKind:
             settings=self._settings,
             environment=self._environment,
             redactor=host_redactor(self._settings, self._environment),
-            runner=self._runner,
             clock=self._clock,
             runs=self._runs,
         )

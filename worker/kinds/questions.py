@@ -17,6 +17,7 @@ from validation.admission import unknown_kind
 from validation.paths import Grammar
 from validation.ping_request import check_ping
 from validation.policy_rules import Question
+from validation.prompt_request import check_prompt
 from validation.run_agent_request import check_run_agent
 from validation.shell_request import check_shell
 from worker.repo_map import map_repo
@@ -76,8 +77,23 @@ def _about_shell(claims: JobClaims, settings: HostSettings) -> Question:
     )
 
 
+def _about_prompt(claims: JobClaims, settings: HostSettings) -> Question:
+    request = check_prompt(claims.payload)
+    return Question(
+        sender=claims.iss,
+        lane=claims.lane,
+        aud=claims.aud,
+        kind=Kind.PROMPT,
+        agent=request.agent,
+        timeout_s=request.effective_timeout_s,
+        is_unconfined=True,
+        host_confines=settings.sandbox_mode not in _UNCONFINED,
+    )
+
+
 _QUESTIONS: Final[dict[str, Callable[[JobClaims, HostSettings], Question]]] = {
     Kind.RUN_AGENT: _about_agent,
     Kind.PING: _about_ping,
     Kind.SHELL: _about_shell,
+    Kind.PROMPT: _about_prompt,
 }

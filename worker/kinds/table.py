@@ -10,6 +10,7 @@ from contracts.kinds import Kind, canonical_kind
 from validation.admission import unknown_kind
 from validation.policy import HostPolicy
 from worker.kinds.ping import PingKind
+from worker.kinds.prompt import PromptKind
 from worker.kinds.protocol import JobKind, Task
 from worker.kinds.run_agent import RunAgentKind
 from worker.kinds.shell import ShellKind
@@ -29,6 +30,7 @@ class HostKinds:
             Kind.RUN_AGENT: RunAgentKind(settings, runs),
             Kind.PING: PingKind(settings, clock),
             Kind.SHELL: ShellKind(settings, runs, environment),
+            Kind.PROMPT: PromptKind(settings, runs, environment, clock),
         }
 
     def admit(self, job: VerifiedJob, policy: HostPolicy) -> Task:
