@@ -42,7 +42,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 @pytest.fixture
 def governed(broker: Broker, tmp_path: Path) -> Iterator[Host]:
-    with listening_host(tmp_path, broker, config=CONFIG) as host:
+    with listening_host(tmp_path, broker, config=CONFIG, options=("--concurrency", "2")) as host:
         yield host
         host.release()
 
