@@ -6,8 +6,6 @@ holds, whichever way it came.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from contracts.delivery import DeliveryClaims, DeliveryCode, read_delivery_claims
 from contracts.envelope import DELIVERY_TYPE, open_envelope
 from contracts.errors import EnvelopeRefused, InvalidRequest
@@ -45,16 +43,3 @@ def open_delivery(
         if not holds:
             raise EnvelopeRefused(message, code=code)
     return claims
-
-
-def newest_delivery(
-    texts: Sequence[str], keyring: SenderKeyring, sent: SentJob
-) -> DeliveryClaims | None:
-    """Return the newest of `texts` that verifies, None when none does."""
-    found: list[DeliveryClaims] = []
-    for text in texts:
-        try:
-            found.append(open_delivery(text, keyring, sent))
-        except EnvelopeRefused:
-            continue
-    return max(found, key=lambda claims: claims.iat, default=None)

@@ -16,7 +16,7 @@ from contracts.clock import SystemClock
 from contracts.delivery import DeliveryCode
 from tests.support.broker import Broker
 from tests.support.certificates import make_certificate
-from tests.support.fleet import make_repository
+from tests.support.fleet import make_repository, wait_until
 from tests.support.hosts import LANE, Host, make_host, make_sender
 from tests.support.http_door import Door, open_door
 from tests.support.sender_desk import SenderDesk
@@ -145,6 +145,16 @@ def test_no_free_slot_takes_nothing_and_a_known_job_needs_none(door: Door) -> No
     assert door.code(door.post_until_taken(host.sender.sign(other))) is DeliveryCode.ACCEPTED
     assert door.result(other["jti"]).status == "completed"
     (host.home / "released").unlink()
+
+
+def test_a_job_at_a_door_is_taken_back_by_its_sender_there(door: Door, desk: SenderDesk) -> None:
+    starts = door.host.starts
+    job_id = send(desk, door.host, task="wait until released")["jobId"]
+    wait_until(lambda: door.host.starts > starts, "the agent runs", 90)
+    desk.succeed("cancel", job_id)
+    result = door.result(job_id)
+    assert result.status == "failed"
+    assert "cancelled" in [risk.code for risk in result.risks]
 
 
 def test_nobody_but_the_sender_of_a_job_reads_of_it_and_every_question_is_answered_once(
