@@ -94,6 +94,7 @@ def _without(claims: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_envelope_is_refused_without_an_answer(name: str, attacked: Host) -> None:
+    """K68: whatever selects host, lane, kind, time or id is inside the signature."""
     make, reason = CASES[name]
     claims = attacked.job()
     starts, letters = attacked.starts, len(attacked.dead_letters())
