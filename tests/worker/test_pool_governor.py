@@ -21,6 +21,7 @@ from tests.support.fleet import place_program, wait_until
 from worker.governor.chain import GovernorChain
 from worker.governor.choice import host_governor
 from worker.governor.pool_governor import PoolGovernor
+from worker.governor.settings import of_a_listener
 from worker.settings import HostSettings, load_host_settings
 
 JOB = "0123456789abcdef0123"
@@ -180,3 +181,19 @@ def test_a_host_asks_the_pools_where_a_broker_is_named_and_its_own_program_where
         host(tmp_path, '[governor.command]\ngpt = ["x"]\n')
     with pytest.raises(InvalidRequest):
         host(tmp_path, '[agents.codex]\naccount = "a/b"\n')
+
+
+def test_a_listener_asks_the_broker_that_it_serves_wherever_its_address_came_from(
+    tmp_path: Path,
+) -> None:
+    unnamed = host(tmp_path, "").governor
+    assert not unnamed.use_pools
+    assert of_a_listener(unnamed, uses_queue=True).use_pools
+    assert not of_a_listener(unnamed, uses_queue=False).use_pools
+    off = host(tmp_path, "[governor]\npools = false\n").governor
+    assert not of_a_listener(off, uses_queue=True).use_pools
+
+
+def test_detectors_stand_under_their_new_and_their_earlier_name(tmp_path: Path) -> None:
+    config = '[validation]\ndetect = ["go", "npm"]\ndetectors = ["npm", "make"]\n'
+    assert host(tmp_path, config).detectors == ("go", "npm", "make")

@@ -13,6 +13,7 @@ from dispatch.commands.boundary import boundary
 from dispatch.settings import REDIS_VARIABLE
 from runagent.process import system_runner
 from worker.announcer import Announcer
+from worker.governor.settings import of_a_listener
 from worker.host_sandbox import host_sandbox
 from worker.http.settings import http_door_settings
 from worker.http.tls import load_tls
@@ -79,15 +80,16 @@ def command(
     if no_queue and not settings.http.bind:
         problem = Problem("--no-queue", "leaves no way in", "name an address with --http")
         raise InvalidRequest([problem])
-    settings = replace(settings, uses_queue=not no_queue)
+    governor = of_a_listener(settings.governor, uses_queue=not no_queue)
+    settings = replace(settings, uses_queue=not no_queue, governor=governor)
     http_door_settings(settings.http)  # refused now, with words, before anything is touched
     load_tls(settings.http.tls_cert, settings.http.tls_key)
     host_sandbox(settings, system_runner(), process_environment())  # refused now, not job by job
-    clock = SystemClock()
+    clock, url = SystemClock(), {REDIS_VARIABLE: settings.redis_url}
     listener = Listener(
         settings,
         # its runs ask the pools of the very broker that it serves
-        environment={**process_environment(), REDIS_VARIABLE: settings.redis_url},
+        environment={**process_environment(), **({} if no_queue else url)},
         runner=system_runner(),
         clock=clock,
         say=Announcer(clock, as_json=as_json),
