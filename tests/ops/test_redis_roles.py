@@ -84,6 +84,10 @@ def test_the_whole_product_runs_with_these_roles_and_uses_every_right(
         watching.succeed("jobs", "--json")
         watching.run("doctor", "--json")
     used["observer"] = of_observer.commands()["sender"]
+    with server.client() as client:  # a look at what nobody should have written there
+        client.rpush(naming.rq_list(host.queue_name), "no id")
+    host.wait_for_dead_letter("bad_id")
+    used["listener"] = witness.commands()["listener"]
     governing = SenderDesk.of(host, server.url_of("governor"))
     with looking_on(server.port, "desk", password_of("desk")) as of_governor:
         cap = ("--cap", "40", "--unit", "runs", "--window", "5h")
@@ -91,10 +95,6 @@ def test_the_whole_product_runs_with_these_roles_and_uses_every_right(
         governing.succeed("governor", "list", "--json")
     seen = of_governor.commands()
     used["governor"] = seen["listener"]  # by the keys of pools
-    with server.client() as client:  # a look at what nobody should have written there
-        client.rpush(naming.rq_list(host.queue_name), "no id")
-    host.wait_for_dead_letter("bad_id")
-    used["listener"] = witness.commands()["listener"]
     assert denied(server) == []
     unused = {role: rights(role) - used[role] - set(_RARE[role]) for role in ROLES}
     assert unused == {role: set() for role in ROLES}
