@@ -99,7 +99,7 @@ def scenarios(outside: str) -> dict[str, tuple[Move, ...]]:
         "denied": (Shell(_WISH), Say("The command was not run.")),
         "outside": (Write(f"{outside}/file.txt", "x\n"), Say("Wrote outside.")),
         "outside-shell": (
-            Shell(f"mkdir -p {outside} && echo x > {outside}/shell.txt; echo tried"),
+            Shell(f"mkdir -p {outside} && echo $$ >> {outside}/shell.txt; echo tried"),
             Say("Tried to write outside."),
         ),
         "background": (
