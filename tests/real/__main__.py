@@ -3,7 +3,8 @@
 Installs the pinned CLIs (needs the registry), then closes the network for itself and all below it,
 and plays every scenario of `expected.toml`: a host with a listener, one signed job per CLI, the
 result held against the table. Prints the table, the versions, and `e2e: n/4 CLIs`. Ends with 0 when
-all four came to what they were to come to, 1 when not, 77 when this machine lacks node or disk.
+all four came to what they were to come to, 1 when not, 77 when this machine lacks node, disk or a way to
+the registry.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def main() -> int:
     except installation.CannotInstall as error:
         _say(f"not installed: {error}")
         _say(f"0/{len(AGENTS)} CLIs")
-        return 1
+        return _CANNOT if isinstance(error, installation.OutOfReach) else 1
     _say(f"installed after {time.monotonic() - began:.0f} s, in {installed.programs.parent.parent}")
     chosen = [row for row in read_scenarios() if re.search(options.only, row.name)]
     closed = _leave_everything_behind(installed.programs)

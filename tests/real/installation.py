@@ -27,6 +27,7 @@ _PACKAGES = {
     "grok": "@xai-official/grok",
 }
 _UNPACKERS = {"claude": "install.cjs", "grok": "bin/postinstall.js"}
+_OUT_OF_REACH = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH")  # npm's own
 _INSTALL_S = 600.0
 _LOOK_S = 60.0
 _READY = "ready.json"
@@ -34,6 +35,10 @@ _READY = "ready.json"
 
 class CannotInstall(Exception):
     """What is missing on this machine, in words."""
+
+
+class OutOfReach(CannotInstall):
+    """This machine has no way to the registry."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ def install(cache: Path) -> Installation:
             shutil.copyfile(PINS / name, folder / name)
         words = ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"]
         done = _run([*words, "--loglevel=error"], _INSTALL_S, cwd=folder)
+        if any(word in done.stderr for word in _OUT_OF_REACH):
+            raise OutOfReach("the registry is out of reach")
         if done.returncode != 0:
             raise CannotInstall(f"npm exited {done.returncode}: {done.stderr.strip()[-1_500:]}")
         _hold_against_lock(folder)
