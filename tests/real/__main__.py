@@ -3,8 +3,8 @@
 Installs the pinned CLIs (needs the registry), then closes the network for itself and all below it,
 and plays every scenario of `expected.toml`: a host with a listener, one signed job per CLI, the
 result held against the table. Prints the table, the versions, and `e2e: n/4 CLIs`. Ends with 0 when
-all four came to what they were to come to, 1 when not, 77 when this machine lacks node, disk or a way to
-the registry.
+all four came to what they were to come to, 1 when not, 77 when this machine lacks node, disk or a
+way to the registry.
 """
 
 from __future__ import annotations
