@@ -50,9 +50,9 @@ class Witness:
             for client, command, words in seen
             if command == "client|setname"
         }
-        # The pools of a governor are a listener's business, over a connection of their own.
+        # Pools are kept over connections of their own, by whoever governs and by listeners.
         pools = {client for client, _, words in seen if any(w.startswith("fd:gov:") for w in words)}
-        roles |= {client: "listener" for client in pools if roles.get(client)}
+        roles |= {client: "governor" for client in pools if roles.get(client)}
         found: dict[str, set[str]] = defaultdict(set)
         for client, command, _ in seen:
             if roles.get(client) and command not in ("auth", "hello"):
