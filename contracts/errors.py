@@ -140,6 +140,8 @@ class DiskFull(Unavailable):
 class NotInstalled(Unavailable):
     """A program that a job needs is not on this host."""
 
+    kind = "not_installed"
+
 
 class LaunchRefused(FleetError):
     """The staged prompt could not be read back, so no agent was started."""

@@ -120,6 +120,7 @@ class RiskCode(StrEnum):
     DISK_FLOOR = "disk_floor"
     DISK_FULL = "disk_full"
     LAUNCH_REFUSED = "launch_refused"
+    NOT_INSTALLED = "not_installed"
     UNAVAILABLE = "unavailable"
     COULD_NOT_CHECK = "could_not_check"
     REFUSED = "refused"

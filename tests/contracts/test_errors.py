@@ -19,7 +19,7 @@ TREE = {
     "CouldNotCheck": ("could_not_check", ExitCode.FAILED, True),
     "Unavailable": ("unavailable", ExitCode.REFUSED, True),
     "DiskFull": ("disk_full", ExitCode.REFUSED, True),
-    "NotInstalled": ("unavailable", ExitCode.REFUSED, True),
+    "NotInstalled": ("not_installed", ExitCode.REFUSED, True),
     "LaunchRefused": ("launch_refused", ExitCode.FAILED, False),
     "WaitTimedOut": ("wait_timed_out", ExitCode.WAIT_TIMED_OUT, True),
     "Interrupted": ("interrupted", ExitCode.FAILED, True),

@@ -157,7 +157,7 @@ def test_a_lease_that_nobody_renews_gives_the_place_back(ledger: Ledger, book: P
     assert used(book) == [(2, 2)]
 
 
-def test_a_window_slides(ledger: Ledger, book: PoolBook) -> None:
+def test_what_left_the_window_counts_no_more(ledger: Ledger, book: PoolBook) -> None:
     book.set_limit(POOL, limit(Unit.RUNS, 1, window_s=2))
     booked = ledger.admit(POOL, "a:1", 60)
     assert isinstance(booked, Booked)

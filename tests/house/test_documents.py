@@ -15,8 +15,8 @@ from tests.support.source_tree import PROJECT, all_text_files, relative
 from validation.policy import HostPolicy, SenderPolicy, parse_policy
 
 _VERB = re.compile(r"(?:^|[`$|(] ?|\bexec )fleet-dispatch ([a-z][a-z-]*)(?!\w)", re.MULTILINE)
-_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
-_MAKE = re.compile(r"`make ([a-z][a-z-]*)|^make ([a-z][a-z-]*)", re.MULTILINE)
+_TARGET = re.compile(r"^([a-z][a-z0-9-]*):", re.MULTILINE)
+_MAKE = re.compile(r"`make ([a-z][a-z0-9-]*)|^make ([a-z][a-z0-9-]*)", re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 _README = (PROJECT / "README.md").read_text(encoding="utf-8")
 _DOCUMENTS = [path for path in all_text_files() if path.suffix == ".md"]

@@ -39,7 +39,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "Stuck agent": ("test_stuck_agent",),
     "Zombies": ("test_no_zombies",),
     "Journal lost or damaged": ("test_journal_faults",),
-    "A lane whose hosts cannot all do a job": ("test_lane_faults",),
+    "A lane whose hosts cannot all do a job": ("test_lane_faults", "test_lane_refusals"),
     "Nobody serves the lane": ("test_nobody_serves",),
     "Limits of RQ": ("test_limits_of_rq",),
     "Everything at once": ("test_soak",),
