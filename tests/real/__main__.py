@@ -59,7 +59,10 @@ def main() -> int:
     where.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=where)).resolve()
     with running_model(folder, folder / "outside") as model:
-        rows = _play_all(folder, chosen, installed.programs, model, set(options.agent or AGENTS))
+        agents = set(options.agent or AGENTS)
+        rows = _play_all(folder, chosen, installed.programs, model, agents)
+        if options.second_look:
+            rows = _look_again(rows, folder / "again", installed.programs, model, agents)
         asked_for = sorted(model.asked_for)
     facts = {"closedNetwork": closed, "askedFor": asked_for, "seconds": time.monotonic() - began}
     wrong = _show(rows, installed.versions, facts, as_json=options.json)
@@ -82,6 +85,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="one document on stdout")
     parser.add_argument("--only", default="", help="scenarios whose name has this pattern")
     parser.add_argument("--agent", action="append", choices=AGENTS, help="this CLI; repeatable")
+    parser.add_argument(
+        "--second-look", action="store_true", help="play a scenario that came out wrong once more"
+    )
     parser.add_argument("--keep", action="store_true", help="keep homes, trees and logs")
     return parser.parse_args()
 
@@ -115,6 +121,20 @@ def _play_all(
     ):
         jobs = {one.name: (waiting if one.first else working).submit(run, one) for one in chosen}
         return [row for one in chosen for row in jobs[one.name].result()]
+
+
+def _look_again(
+    rows: list[Row], folder: Path, programs: Path, model: ModelServer, agents: set[str]
+) -> list[Row]:
+    """Play what came out wrong once more: a machine that stood still is no verdict on a CLI."""
+    wrong = list({row.scenario.name: row.scenario for row in rows if row.differences}.values())
+    if not wrong:
+        return rows
+    _say(f"once more: {', '.join(scenario.name for scenario in wrong)}")
+    folder.mkdir()
+    second = _play_all(folder, wrong, programs, model, agents)
+    again = {scenario.name for scenario in wrong}
+    return [row for row in rows if row.scenario.name not in again] + second
 
 
 def _show(
