@@ -108,6 +108,7 @@ def make_attempt(launch: Launch, prompt: StagedPrompt, number: int, ports: HostP
         risks.append(Risk(code="governor_missing", message=message))
     text = prompt.read_back()
     ports.record("started", number, "")
+    bookings.begin(number)
     patience = Patience(reading, ports.retry_patience_s)
     outcome = run_stoppable(
         ports.runner, _spec(launch, text, prompt.path, reading), ports.cancelled, patience.is_over

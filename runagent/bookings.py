@@ -31,6 +31,7 @@ class Bookings:
         self._job_id = job_id
         self._answers: dict[int, GovernorAnswer] = {}
         self._open: set[int] = set()
+        self._started: set[int] = set()
 
     def admit(self, attempt: int) -> GovernorAnswer:
         """Return whether the start number `attempt` may happen; the governor is asked once."""
@@ -40,6 +41,11 @@ class Bookings:
             if answer.admission is not Admission.DENIED:  # of several, one may have booked it
                 self._open.add(attempt)
         return self._answers[attempt]
+
+    def begin(self, attempt: int) -> None:
+        """Note that the start number `attempt` happens now: whatever becomes of the run, it is not
+        given back as one that never came to a start."""
+        self._started.add(attempt)
 
     def settle(self, attempt: int, spent: Spent) -> tuple[Risk, ...]:
         """Book what a start came to, once. Returns notes: what the governor did not take."""
@@ -53,9 +59,10 @@ class Bookings:
         return _note(self._governor.close_until(self._agent, self._job_id, limit))
 
     def close(self) -> None:
-        """Give back what was admitted and never came to a start."""
+        """Give back what was admitted and never came to a start. A start that nobody settled keeps
+        what was set aside for it."""
         for attempt in sorted(self._open):
-            self.settle(attempt, Spent(started=False))
+            self.settle(attempt, Spent(started=attempt in self._started))
 
 
 def _note(trouble: str) -> tuple[Risk, ...]:

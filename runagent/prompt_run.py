@@ -69,6 +69,7 @@ def run_prompt(
         make_private_directory(working)
         with stage_prompt(order.prompt, order.folder) as staged:
             spec = _spec(order, staged.read_back(), staged.path, working)
+            bookings.begin(1)
             outcome = perform(spec)
         started = outcome.state is not EndState.NOT_STARTED
         bookings.settle(1, Spent(started=started))

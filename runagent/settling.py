@@ -15,6 +15,7 @@ from contracts.usage import Usage
 from runagent.attempt_end import Attempted
 from runagent.bookings import Bookings
 from runagent.governor import AgentLimit, Spent
+from validation.verdict import AgentEnd
 
 _LIMITS: Final = frozenset({ReasonCode.RATE_LIMIT.value, ReasonCode.USAGE_LIMIT.value})
 
@@ -40,8 +41,12 @@ def counted_tokens(usage: Usage) -> int:
 
 
 def _reported_limit(attempted: Attempted) -> AgentLimit | None:
+    """Return the limit that ended the attempt. One that an agent printed on its way to another end
+    stops nobody else: its words alone close nothing."""
     reason = attempted.reason
-    if not attempted.launched or reason is None or reason.code not in _LIMITS:
+    if not attempted.launched or attempted.run.end is not AgentEnd.RATE_LIMITED:
+        return None
+    if reason is None or reason.code not in _LIMITS:
         return None
     resets_at = None
     if reason.resetsAt is not None:

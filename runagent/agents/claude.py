@@ -71,9 +71,9 @@ def _read_retry(data: dict[str, Any]) -> list[Event]:
     facts = {name: data.get(name) for name in ("attempt", "max_retries", "error_status", "error")}
     events = [Event(kind=EventKind.STATUS, text=f"retrying after {error}", data=facts)]
     if error in _LIMIT_ERRORS or data.get("error_status") == _HTTP_TOO_MANY:
-        delay_ms = data.get("retry_delay_ms")
+        delay_ms = fields.number_at(data, "retry_delay_ms")
         told: dict[str, Any] = {"status": "retrying"}
-        if isinstance(delay_ms, int | float) and not isinstance(delay_ms, bool):
+        if delay_ms is not None:
             told["retryAfterSec"] = delay_ms / 1000
         events.append(Event(kind=EventKind.QUOTA, text=error, data=told))
     if error == "authentication_failed":

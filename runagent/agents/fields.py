@@ -7,6 +7,7 @@ deep nesting and broken text read as nothing. It must never raise for anything a
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -61,6 +62,23 @@ def list_at(data: object, *path: str) -> list[Any]:
     """Return the list at `path`; [] when there is none."""
     value = value_at(data, *path)
     return value if isinstance(value, list) else []
+
+
+def number_at(data: object, *path: str) -> float | None:
+    """Return the number at `path` as a double, None when there is none or it is no number that
+    anything can be counted with: NaN, infinity, and integers beyond what a double holds."""
+    return plain_number(value_at(data, *path))
+
+
+def plain_number(value: object) -> float | None:
+    """Return `value` as a finite double, None for anything that is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def value_at(data: object, *path: str) -> object:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from contracts.events import Event, EventKind
 from contracts.reason import ReasonCode
-from runagent.agents import trouble
+from runagent.agents import fields, trouble
 
 _MESSAGE_CHARS: Final = 1_000
 _USED_UP: Final = frozenset({ReasonCode.USAGE_LIMIT, ReasonCode.RATE_LIMIT, ReasonCode.BILLING})
@@ -39,9 +39,9 @@ class Quota:
         self.limited = True
         self.message = event.text[:_MESSAGE_CHARS] or self.message
         self._note_code(event)
-        delay = event.data.get("retryAfterSec")
-        if isinstance(delay, int | float) and not isinstance(delay, bool):
-            self.retry_after_s = float(delay)
+        delay = fields.number_at(event.data, "retryAfterSec")
+        if delay is not None:
+            self.retry_after_s = delay
         if status == "retrying":
             self._note_retry(self.code or ReasonCode.RATE_LIMIT, now)
 

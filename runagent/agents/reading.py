@@ -141,7 +141,7 @@ class Reading:
         of what may be parsed) costs itself alone, never the lines after it."""
         try:
             return self._agent.read_line(line)
-        except (ValueError, RecursionError):
+        except Exception:  # noqa: BLE001 - whatever a line holds, the lines after it are read
             return None
 
     def _note_plain(self, stream: str, line: str) -> None:

@@ -29,6 +29,7 @@ _SIGNALS: Final = frozenset({128 + n for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13
 _NO_LOGIN_EXITS: Final = frozenset({("gemini", 41), ("gemini", 145)})
 _NOT_FOUND_EXITS: Final = frozenset({126, 127})
 _LIMITS: Final = frozenset({ReasonCode.RATE_LIMIT, ReasonCode.USAGE_LIMIT, ReasonCode.BILLING})
+_LONGEST_S: Final = 366 * 86_400  # as of a reset time: what lies further ahead is no answer
 _HTTP_SERVER_ERROR: Final = "5"
 
 
@@ -75,7 +76,7 @@ def _limit(ended: Ended, reading: Reading, now: datetime) -> Reason:
     for text in (*texts, *lines):
         resets = resets or reset_time(text, now)
     after = None if resets is None else _seconds(resets, now)
-    if after is None and quota.retry_after_s is not None and math.isfinite(quota.retry_after_s):
+    if after is None and quota.retry_after_s is not None and quota.retry_after_s <= _LONGEST_S:
         after = max(0, math.ceil(quota.retry_after_s))
     return Reason(
         code=code.value,

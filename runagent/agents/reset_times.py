@@ -59,9 +59,12 @@ def reset_time(message: str, now: datetime) -> datetime | None:
     """
     text = message[:_MAX_CHARS]
     for read in (_read_epoch, _read_span, _read_moment):
-        found = read(text, now)
-        if found is not None:
-            return _plausible(found, now)
+        try:
+            found = read(text, now)
+            if found is not None:
+                return _plausible(found, now)
+        except (ValueError, OverflowError):
+            return None  # a number or a year that no clock has
     return None
 
 

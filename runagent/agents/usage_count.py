@@ -7,7 +7,6 @@ model, subagents included, that table is what counts, and never the sum of both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -77,10 +76,8 @@ def total(parts: Iterable[Usage]) -> Usage:
 
 def cost_of(value: object) -> float | None:
     """Return a cost in dollars as a CLI told it, None for anything that is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    cost = float(value)
-    return round(cost, 9) if math.isfinite(cost) and 0 <= cost < 1e9 else None
+    cost = fields.plain_number(value)
+    return round(cost, 9) if cost is not None and 0 <= cost < 1e9 else None
 
 
 def as_data(usage: Usage, *, cumulative: bool) -> dict[str, JsonValue]:

@@ -99,3 +99,22 @@ def test_a_line_that_no_reader_can_take_costs_itself_alone() -> None:
         reading.take("stdout", hostile + text_of("Still here."))
         reading.finish()
         assert reading.said == "Still here."
+
+
+HUGE = "1" + "0" * 400  # JSON takes it, no double holds it
+UNCOUNTABLE = [
+    f'{{"type":"system","subtype":"api_retry","error":"rate_limit","retry_delay_ms":{number}}}'
+    for number in (HUGE, "1e300", "-1e300", "NaN", "Infinity", "true", '"1"', "[]")
+] + [
+    f'{{"type":"result","modelUsage":{{"m":{{"inputTokens":{number}}}}},"total_cost_usd":{number}}}'
+    for number in (HUGE, "1e300", "-1e300", "NaN", "Infinity", "true", '"1"', "[]")
+]
+
+
+@pytest.mark.parametrize("line", UNCOUNTABLE, ids=lambda line: line[-30:])
+def test_a_number_that_nobody_can_count_with_costs_no_line_after_it(line: str) -> None:
+    reading = Reading(AGENTS[AgentName.CLAUDE])
+    last = '{"type":"result","result":"Done.","session_id":"s-1"}'
+    reading.take("stdout", f"{line}\n{last}\n".encode())  # in one read
+    assert (reading.answer, reading.session_id) == ("Done.", "s-1")
+    assert reading.usage is None or reading.usage.costUsd is None

@@ -13,9 +13,12 @@ from runagent.agents import AGENTS
 from runagent.agents.classify import classify
 from runagent.agents.reading import Reading
 from runagent.agents.reasons import Ended, reason_of
-from runagent.attempt_end import Patience, conclude
+from runagent.attempt_end import Attempted, Patience, conclude
+from runagent.bookings import Bookings
 from runagent.cancellation import run_stoppable
-from runagent.process import ProcessOutcome, ProcessSpec, Script, ScriptedRunner
+from runagent.governor import AgentLimit, OpenGovernor, Spent
+from runagent.process import EndState, ProcessOutcome, ProcessSpec, Script, ScriptedRunner
+from runagent.settling import settle
 from validation.verdict import AgentEnd
 
 NOW = datetime(2026, 11, 30, 17, 7, tzinfo=UTC)
@@ -181,3 +184,51 @@ def test_our_own_stop_and_not_the_exit_code_says_what_it_was(
         assert found.run.exit_code is None
         assert found.reason is not None
         assert found.reason.code == expected
+
+
+@pytest.mark.parametrize("delay_ms", ["1e300", "1" + "0" * 400, "NaN", "-1", "1e14"])
+def test_a_delay_that_no_clock_has_stays_out_of_the_reason(delay_ms: str) -> None:
+    line = f'"type":"system","subtype":"api_retry","error":"rate_limit","retry_delay_ms":{delay_ms}'
+    found = reason("claude", 1, f"{{{line}}}\n")
+    assert found is not None
+    assert found.retryAfterSec in (None, 0)  # what a reader of JSON takes as a number
+
+
+def attempted(exit_code: int) -> Attempted:
+    window = {"rateLimitType": "five_hour", "resetsAt": NOW.timestamp() + 900}
+    line = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", **window}}
+    reading = reading_of("claude", json.dumps(line) + "\n")
+    outcome = ProcessOutcome(state=EndState.EXITED, exit_code=exit_code, why="")
+    return conclude(AgentName.CLAUDE, 1, outcome, reading, Patience(reading, 60), NOW, ())
+
+
+class Noting(OpenGovernor):
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def settle(self, _agent: AgentName, _job_id: str, _attempt: int, spent: Spent, /) -> str:
+        self.told.append(spent.started)
+        return ""
+
+    def close_until(self, _agent: AgentName, _job_id: str, limit: AgentLimit, /) -> str:
+        self.told.append(limit.code)
+        return ""
+
+
+def test_a_limit_closes_a_pool_only_where_it_ended_the_attempt() -> None:
+    for exit_code, told in ((1, [True, "usage_limit"]), (0, [True])):
+        governor = Noting()
+        bookings = Bookings(governor, AgentName.CLAUDE, "0123456789abcdef0123")
+        bookings.admit(1)
+        settle(bookings, 1, attempted(exit_code))
+        assert governor.told == told
+
+
+def test_a_start_that_nobody_settled_is_not_given_back() -> None:
+    governor = Noting()
+    bookings = Bookings(governor, AgentName.CLAUDE, "0123456789abcdef0123")
+    for number in (1, 2):
+        bookings.admit(number)
+    bookings.begin(1)
+    bookings.close()
+    assert governor.told == [True, False]

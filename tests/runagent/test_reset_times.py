@@ -51,6 +51,9 @@ def test_a_reset_time_is_read_in_the_host_s_zone(words: str, moment: str) -> Non
         "usage limit reached|9999999999",  # centuries away
         "try again at 3",  # three of what
         "resets 8pm (Nowhere/Land)"[:8],
+        f"try again in {'9' * 400} x",  # infinity times nothing
+        "try again at Jan 1st, 0001 4:40 AM (Asia/Tokyo)",  # before the first day
+        "try again at Dec 31st, 9999 11:40 PM (America/New_York)",  # after the last one
     ],
 )
 def test_what_names_no_plausible_moment_is_no_answer(words: str) -> None:
