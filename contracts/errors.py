@@ -10,6 +10,7 @@
     |- CouldNotCheck           we do not know the answer: never to be read as a yes or a no
     |- Unavailable             a service or a program is not there now; trying again may help
     |  |- DiskFull             a disk has no room left
+    |  |- AnswerLost           it was reached, and whether it did what was asked is not known
     |  `- NotInstalled         a program that a job needs is not on this host
     |- LaunchRefused           the read barrier: the staged prompt could not be read back
     |- WaitTimedOut            no result yet
@@ -135,6 +136,13 @@ class DiskFull(Unavailable):
     """A disk has no room left. Its message says ENOSPC, the word that people search for."""
 
     kind = "disk_full"
+
+
+class AnswerLost(Unavailable):
+    """A service was reached and its answer was not: what was asked may have been done."""
+
+    kind = "answer_lost"
+    exit_code = ExitCode.WAIT_TIMED_OUT  # not 2, which says that nothing was started
 
 
 class NotInstalled(Unavailable):

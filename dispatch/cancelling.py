@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from contracts import limits
 from contracts.clock import Clock
-from contracts.errors import InvalidRequest, Problem, Unavailable
+from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused, Unavailable
 from contracts.receipt import ReceiptCode
 from dispatch.answers import Answers
 from dispatch.control_signing import sign_cancel
@@ -82,7 +82,9 @@ class Cancelling:
         wish = self._sent.cancels.keep(job_id, whole(why), now=self._clock.wall())
         try:
             return self.press(job, wish)
-        except Unavailable as error:
+        except KeysRefused:
+            raise
+        except (Unavailable, Refused) as error:  # a refusal of a door is nobody's signed word
             note = f"{error.message}; kept here, and sent by the next wait, jobs or sweep"
             return Cancelled(job_id, CancelState.KEPT, note)
 
@@ -127,7 +129,7 @@ class Cancelling:
     def _has_ended(self, job: SentJob) -> bool:
         try:
             return self._answers.result(job) is not None
-        except Unavailable:
+        except (Unavailable, Refused):  # then nothing says so: the wish is kept all the same
             return False
 
     def _finished(self, job: SentJob) -> Cancelled:

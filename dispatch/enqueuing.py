@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -121,7 +122,9 @@ class Enqueuing:
         ]
         if door is None:
             return jobs
-        return [replace(job, url=door.url, cacert=door.cacert) for job in jobs]
+        # Later verbs are said in other folders.
+        cacert = os.path.abspath(os.path.expanduser(door.cacert)) if door.cacert else ""
+        return [replace(job, url=door.url, cacert=cacert) for job in jobs]
 
     def _seen_hosts(self) -> list[HostView] | None:
         try:

@@ -18,7 +18,7 @@ from typing import Final
 
 from contracts.clock import Clock
 from contracts.delivery import DeliveryCode
-from contracts.errors import FleetError, InvalidRequest, Problem
+from contracts.errors import AnswerLost, FleetError, InvalidRequest, Problem
 from contracts.receipt import ReceiptCode
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelling, CancelState
@@ -171,7 +171,13 @@ class Sweeper:
     def _post(self, job: SentJob) -> Pushed:
         """Hand a job to its host's door, again if need be: the host knows its own."""
         self._sent.note_pushed_again(job.job_id, now=self._clock.wall())
-        claims = self._answers.doors.post(job)
+        try:
+            claims = self._answers.doors.post(job)
+        except AnswerLost as error:
+            raise AnswerLost(
+                f"{error.message}; it may have job {job.job_id}",
+                remedy=f"fleet-dispatch wait {job.job_id}; under a new id it is another job",
+            ) from error
         self._sent.note_accepted(job.job_id, claims.iss, now=self._clock.wall())
         is_new = claims.code is DeliveryCode.ACCEPTED
         return Pushed.ACCEPTED if is_new else Pushed.ALREADY_THERE

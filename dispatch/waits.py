@@ -70,14 +70,15 @@ class Waits:
             if found is not None:
                 return found
             sent = self._answers.sent_job(sent.job_id)
+            wanted, asked_at = max(0.0, min(left, LONG_POLL_S)), self._clock.monotonic()
             try:
-                result = self._answers.result_at_door(sent, max(0.0, min(left, LONG_POLL_S)))
+                result = self._answers.result_at_door(sent, wanted)
                 away = None
                 if result is not None:
                     return result
             except Unavailable as error:
                 away = error
-                self._clock.wait(threading.Event(), max(0.0, min(left, _RETRY_PAUSE_S)))
+            self._rest(wanted, asked_at)
             given_up = self.given_up(sent.job_id)
             if given_up is not None:
                 return given_up
@@ -88,6 +89,12 @@ class Waits:
                 )
             if on_look is not None:
                 on_look()
+
+    def _rest(self, wanted: float, asked_at: float) -> None:
+        """Let a host be for a moment that is away, or answers at once as too many wait there."""
+        rest = min(wanted, _RETRY_PAUSE_S) - (self._clock.monotonic() - asked_at)
+        if rest > 0:
+            self._clock.wait(threading.Event(), rest)
 
     def begin(self, job_id: str, give_up_after_s: float | None) -> JobResult | None:
         """Note when to give up, where that was said, and return what has ended the job already.

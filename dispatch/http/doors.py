@@ -15,7 +15,7 @@ from contracts import limits
 from contracts.ask import Asked
 from contracts.clock import Clock
 from contracts.delivery import DeliveryClaims, DeliveryCode
-from contracts.errors import EnvelopeRefused, KeysRefused, Refused, Unavailable
+from contracts.errors import AnswerLost, EnvelopeRefused, KeysRefused, Refused, Unavailable
 from dispatch.config_http import HostSectionOfSender
 from dispatch.control_signing import sign_ask
 from dispatch.deliveries import open_delivery
@@ -29,7 +29,10 @@ LONG_POLL_S: Final = 25.0  # below the host's own bound, and below most idle lim
 # A host without a free slot is asked again with the same bytes, so often.
 _BUSY_TRIES: Final = 5
 _BUSY_PAUSE_S: Final = 2.0
+_AWAY_S: Final = 1.0  # below the pause between two asks of one wait
 _BUSY_PAUSE_MAX_S: Final = 10.0  # whatever an unsigned answer names
+# What a host says to a cancel: it obeys, the job had ended, or it knows none and will start none.
+_OF_CANCELS: Final = (DeliveryCode.CANCELLING, DeliveryCode.REFUSED, DeliveryCode.UNKNOWN)
 
 
 class Doors:
@@ -44,23 +47,26 @@ class Doors:
         self._ring = keyring
         self._hosts = hosts
         self._clock = clock
+        self._away: dict[str, float] = {}
 
     def post(self, job: SentJob) -> DeliveryClaims:
         """Hand a signed job to its door; return the host's signed receipt: it is on the host's
         disk, now or already.
 
-        Raises Unavailable when nobody answers or no slot is free, Refused with the reason's code.
+        An answer that was lost is asked for once more with the same bytes. Raises Unavailable when
+        nobody is there or no slot is free, AnswerLost when the host may have the job, and Refused
+        with the reason's code.
         """
         address = self._address(job)
         if len(job.envelope) > limits.HTTP_JOB_MAX_BYTES:  # said here: a door hangs up on it
             raise refusal_of(413, address.url, "too_large")
-        reply = exchange(address, "/v1/jobs", job.envelope)
+        reply = self._posted(job, address)
         for _ in range(_BUSY_TRIES):
             if reply.status != 503:
                 break
             pause = min(reply.retry_after_s or _BUSY_PAUSE_S, _BUSY_PAUSE_MAX_S)
             self._clock.wait(threading.Event(), pause)
-            reply = exchange(address, "/v1/jobs", job.envelope)
+            reply = self._posted(job, address)
         claims = self._receipt(job, address, reply)
         if claims.code not in (DeliveryCode.ACCEPTED, DeliveryCode.DUPLICATE):
             raise Refused(
@@ -89,7 +95,7 @@ class Doors:
             self._keyring, job.job_id, host, Asked.RESULT, now=self._clock.wall()
         )
         path = f"/v1/ask?wait={int(wait_s)}"
-        reply = exchange(address, path, text, wait_s=wait_s)
+        reply = self._asked(address, path, text, wait_s)
         if reply.status == 200:
             return reply.text
         claims = self._receipt(job, address, reply, nonce=asked.nonce)
@@ -109,8 +115,29 @@ class Doors:
         if not job.url:
             return False
         address = self._address(job)
-        self._receipt(job, address, exchange(address, "/v1/cancel", text))
+        claims = self._receipt(job, address, exchange(address, "/v1/cancel", text))
+        if claims.code not in _OF_CANCELS:  # somebody on the way answered with an earlier receipt
+            raise AnswerLost(f"{address.url} did not answer what was asked", remedy="ask again")
         return True
+
+    def _posted(self, job: SentJob, address: DoorAddress) -> Reply:
+        try:
+            return exchange(address, "/v1/jobs", job.envelope)
+        except AnswerLost:
+            self._clock.wait(threading.Event(), _BUSY_PAUSE_S)
+            return exchange(address, "/v1/jobs", job.envelope)
+
+    def _asked(self, address: DoorAddress, path: str, text: str, wait_s: float) -> Reply:
+        """Ask a door, unless it was away a moment ago: many jobs of one host that is away cost one
+        wait for it and not one each."""
+        now = self._clock.monotonic()
+        if now - self._away.get(address.url, -_AWAY_S) < _AWAY_S:
+            raise Unavailable(f"{address.url} was away just now", remedy="ask again later")
+        try:
+            return exchange(address, path, text, wait_s=wait_s)
+        except Unavailable:
+            self._away[address.url] = self._clock.monotonic()
+            raise
 
     @property
     def _keyring(self) -> SenderKeyring:
@@ -134,6 +161,10 @@ class Doors:
             raise Unavailable(
                 f"the host at {address.url} has no free slot, or ends",
                 remedy="send the same again later; nothing was started",
+            )
+        if reply.status >= 500:  # a proxy whose host is away just now, or a host with a mishap
+            raise AnswerLost(
+                f"{address.url} cannot answer now ({reply.status})", remedy="ask again"
             )
         try:
             return open_delivery(reply.text, self._keyring, job, nonce=nonce)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os.path
 import ssl
-from pathlib import Path
 
 from contracts.errors import InvalidRequest, Problem
 
@@ -22,9 +22,13 @@ def load_tls(cert: str, key: str) -> ssl.SSLContext | None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(Path(cert).expanduser(), Path(key).expanduser())
-    except (OSError, ssl.SSLError) as error:
-        why = error.strerror if type(error) is not ssl.SSLError and error.strerror else "no pair"
+        # A key behind a passphrase is refused: without a word for it OpenSSL would ask a terminal.
+        files = os.path.expanduser(cert), os.path.expanduser(key)
+        context.load_cert_chain(*files, password=lambda: b"")
+    except (OSError, ValueError) as error:
+        why = "no pair, or the key has a passphrase"
+        if isinstance(error, OSError) and not isinstance(error, ssl.SSLError):
+            why = str(error.strerror)
         problem = Problem(
             "http.tls_cert, http.tls_key", f"cannot be used: {why}", "name a PEM chain and its key"
         )
