@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import click
 
-from contracts.clock import SystemClock
+from contracts.clock import Clock, SystemClock
 from contracts.errors import ExitCode, FleetError, Refused, Unavailable
 from contracts.events import EventKind, JobEvent
 from contracts.ids import checked_job_id
@@ -55,15 +56,18 @@ def command(
     Those of a queued job come from the broker, signed by its host, and what the broker does not
     hold any more from the host itself. On the host, and for `run-agent`, from the host's own log.
     """
-    job_id = checked_job_id(job)
+    job_id, feed = checked_job_id(job), None
     if not local:
         try:
             with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
-                show_events(events_of(client.events(job_id, from_seq), follow=follow), as_json)
+                feed = client.events(job_id, from_seq)
+                is_done = partial(_has_result, client, job_id)
+                show_events(events_of(feed, follow=follow, is_done=is_done), as_json)
                 return ExitCode.OK
         except (Refused, Unavailable) as error:
             with contextlib.suppress(FleetError):  # not ours either: the first answer stands
-                _show_local(job_id, from_seq, follow=follow, as_json=as_json)
+                next_seq = from_seq if feed is None else feed.next_seq  # each one once
+                _show_local(job_id, next_seq, follow=follow, as_json=as_json)
                 return ExitCode.OK
             raise error
     _show_local(job_id, from_seq, follow=follow, as_json=as_json)
@@ -74,14 +78,24 @@ def _show_local(job_id: str, from_seq: int, *, follow: bool, as_json: bool) -> N
     show_events(load_named(LOCAL_EVENTS)(job_id, from_seq, follow=follow), as_json)
 
 
-def events_of(feed: EventFeed, *, follow: bool) -> Iterator[JobEvent]:
+def _has_result(client: FleetClient, job_id: str) -> bool:
+    try:
+        return client.result(job_id) is not None
+    except FleetError:
+        return False  # nobody to ask just now
+
+
+def events_of(
+    feed: EventFeed, *, follow: bool, is_done: Callable[[], bool], clock: Clock | None = None
+) -> Iterator[JobEvent]:
     """Yield the events of `feed`; without `follow` those that the host has by now.
 
-    The host is asked where the broker has a gap, or nothing. Raises Unavailable when it does not
-    answer.
+    The host is asked where the broker has a gap, or nothing, and for the last ones of a job that
+    `is_done`. Raises Unavailable when it does not answer.
     """
-    clock, never = SystemClock(), threading.Event()
+    clock, never = clock or SystemClock(), threading.Event()
     asked_at, waiting_since, has_any = float("-inf"), clock.monotonic(), False
+    looked_at, done = float("-inf"), False
     while True:
         found = feed.read()
         yield from found
@@ -92,10 +106,13 @@ def events_of(feed: EventFeed, *, follow: bool) -> Iterator[JobEvent]:
             waiting_since = now
         if feed.has_ended or (has_any and not follow and not feed.has_gap and not found):
             return
-        is_due = feed.has_gap or not has_any
+        if follow and not done and now - max(waiting_since, looked_at) >= _ASK_AGAIN_S:
+            looked_at, done = now, is_done()
+            waiting_since = now if done else waiting_since  # its last events may be on their way
+        is_due = feed.has_gap or not has_any or done
         if is_due and now - asked_at >= _ASK_AGAIN_S and feed.ask():
             asked_at = now
-        if is_due and not follow and now - waiting_since >= _ANSWER_S:
+        if is_due and (done or not follow) and now - waiting_since >= _ANSWER_S:
             raise Unavailable(
                 "the broker holds no events from there on, and the host did not answer",
                 remedy="try again when it runs, or look on the host: events JOB --local",

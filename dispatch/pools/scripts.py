@@ -3,14 +3,20 @@
 The only clock in them is Redis's own, in milliseconds. KEYS are always limits, bookings, closed and
 pools of one pool. A booking stands as `at:lease:state:runs:tokens:micro-dollars`, state `r` while
 it is reserved and `s` when it is settled; one whose lease ran out counts no more, and one that left
-the longest window is removed. Whatever is not of that form is removed as well: a stranger wrote it.
+the longest window is removed. One that lies ahead, and a closing beyond its longest, come from a
+clock that jumped or from a stranger: the one counts from now on, the other not at all.
+Whatever is not of that form is removed as well: a stranger wrote it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-_SHARED: Final = """
+from contracts import limits
+
+_SHARED: Final = (
+    f"local CLOSED_MAX = {limits.POOL_CLOSED_MAX_S * 1_000}\n"
+    """
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local PLACE = {runs = 'runs', tokens = 'tokens', dollars = 'micro'}
@@ -36,7 +42,8 @@ local function read_booking(text)
     local at, lease, state, runs, tokens, micro =
         string.match(text, '^(%d+):(%d+):([rs]):(%d+):(%d+):(%d+)$')
     if not at then return nil end
-    return {at = tonumber(at), lease = tonumber(lease), state = state, runs = tonumber(runs),
+    return {at = math.min(tonumber(at), now), ahead = tonumber(at) > now,
+            lease = tonumber(lease), state = state, runs = tonumber(runs),
             tokens = tonumber(tokens), micro = tonumber(micro)}
 end
 
@@ -50,7 +57,15 @@ local function counts(booking, longest)
     if not booking or booking.at <= now - longest then return false end
     return booking.state == 's' or booking.lease > now
 end
+
+local function read_closed()
+    local closed = redis.call('HMGET', KEYS[3], 'until', 'why')
+    local ends = tonumber(closed[1] or '')
+    if not ends or ends <= now or ends > now + CLOSED_MAX then return nil, '' end
+    return ends, string.sub(closed[2] or '', 1, 300)
+end
 """
+)
 
 # ARGV: limits at most, bookings at most, booking id, lease in ms.
 # Returns {"free"}, {"in", at, tokens, micro}, {"closed", until, why}
@@ -58,10 +73,8 @@ end
 ADMIT: Final = (
     _SHARED
     + """
-local closed = redis.call('HMGET', KEYS[3], 'until', 'why')
-local closed_until = tonumber(closed[1] or '')
-if closed_until and closed_until > now then
-    local why = string.sub(closed[2] or '', 1, 300)
+local closed_until, why = read_closed()
+if closed_until then
     return {'closed', string.format('%.0f', closed_until - now), why}
 end
 local limits, longest = read_limits()
@@ -74,6 +87,7 @@ local all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
     local booking = read_booking(all[i + 1])
     if counts(booking, longest) then
+        if booking.ahead then write_booking(all[i], booking, longest) end
         if all[i] == ARGV[3] then mine = booking else rows[#rows + 1] = booking end
     else
         redis.call('HDEL', KEYS[2], all[i])
@@ -208,10 +222,8 @@ for _, limit in ipairs(limits) do
     shown[#shown + 1] = {limit.name, string.format('%.0f:%.0f', limit.cap, limit.estimate),
         string.format('%.0f', used), string.format('%.0f', reserved)}
 end
-local closed = redis.call('HMGET', KEYS[3], 'until', 'why')
-local text = ''
-local closed_until = tonumber(closed[1] or '')
-if closed_until and closed_until > now then text = string.format('%.0f', closed_until) end
-return {string.format('%.0f', now), text, string.sub(closed[2] or '', 1, 300), shown}
+local closed_until, why = read_closed()
+local text = closed_until and string.format('%.0f', closed_until) or ''
+return {string.format('%.0f', now), text, why, shown}
 """
 )

@@ -26,6 +26,9 @@ from runagent.events.shown import shown
 from validation.redaction import Redactor
 
 _RESERVE_BYTES: Final = 64 * 1024  # for the host's own last words, behind the bound
+# What a batch and the sender's bound of an entry (1 MiB, escaped and in base64) have room for; the
+# longest text takes 200 KB of it.
+_LINE_MAX_BYTES: Final = 256 * 1024
 _WAITING_MAX: Final = 100  # events before the job has a folder
 
 
@@ -147,5 +150,12 @@ class EventFile:
 
 def _line(record: JobEvent) -> bytes:
     # ASCII: whatever prints this file, nothing in it acts on a terminal.
+    line = _encoded(record)
+    if len(line) > _LINE_MAX_BYTES:
+        line = _encoded(record.model_copy(update={"data": {"truncated": True, "bytes": len(line)}}))
+    return line
+
+
+def _encoded(record: JobEvent) -> bytes:
     document = record.model_dump(mode="json")
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"

@@ -38,7 +38,7 @@ def shown_input(value: object, redactor: Redactor) -> Any:
     """Return a tool's input: the value itself when its JSON is at most 2 000 characters long, else
     `{"truncated": true, "bytes": N, "preview": …}`; N is the size of the whole."""
     whole = value if isinstance(value, str) else json.dumps(value, default=str)
-    told = redactor.redact(whole)
+    told = redactor.redact(_redacted_inside(whole, redactor))
     if len(told) > limits.EVENT_INPUT_MAX_CHARS:
         size = len(whole.encode("utf-8", "replace"))
         preview = inert(told[: limits.EVENT_INPUT_MAX_CHARS])
@@ -47,6 +47,25 @@ def shown_input(value: object, redactor: Redactor) -> Any:
         return _plain(json.loads(told), redactor, 1)
     except (ValueError, RecursionError):
         return inert(told)
+
+
+def _redacted_inside(text: str, redactor: Redactor) -> str:
+    """Return the JSON in `text` with its strings redacted as they are meant: escaped, a secret with
+    a quote, a line end or an accent looks like another word. Other text stays as it is."""
+    try:
+        return json.dumps(_each_redacted(json.loads(text), redactor), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _each_redacted(value: object, redactor: Redactor) -> object:
+    if isinstance(value, str):
+        return redactor.redact(value)
+    if isinstance(value, dict):
+        return {redactor.redact(k): _each_redacted(v, redactor) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_each_redacted(item, redactor) for item in value]
+    return value
 
 
 def _plain(value: object, redactor: Redactor, depth: int) -> Any:

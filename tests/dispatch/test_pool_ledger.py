@@ -247,6 +247,23 @@ def test_what_a_stranger_wrote_into_a_pool_counts_for_nothing(
     assert connection.hkeys(naming.governor_bookings(POOL.name)) == [b"a:1"]
 
 
+@pytest.mark.parametrize("ahead_s", [60, 366 * 86_400, 10**12])
+def test_what_lies_ahead_of_the_clock_holds_a_pool_no_longer_than_its_window(
+    ledger: Ledger, book: PoolBook, connection: redis.Redis, ahead_s: int
+) -> None:
+    book.set_limit(POOL, limit(Unit.RUNS, 1, window_s=2))
+    at = int((time.time() + ahead_s) * 1_000)
+    connection.hset(naming.governor_bookings(POOL.name), "x", f"{at}:{at}:r:1:0:0")
+    closed_at = at + limits.POOL_CLOSED_MAX_S * 1_000
+    connection.hset(naming.governor_closed(POOL.name), mapping={"until": closed_at, "why": "x"})
+    assert book.view(POOL).closed_until is None
+    denied = ledger.admit(POOL, "a:1", 60)
+    assert isinstance(denied, Denied)
+    assert denied.wait_s is not None
+    assert denied.wait_s <= 2
+    wait_until(lambda: isinstance(ledger.admit(POOL, "a:1", 60), Booked), "the place", 30)
+
+
 def test_a_key_of_another_kind_and_too_many_bookings_are_trouble_and_no_denial(
     ledger: Ledger, book: PoolBook, connection: redis.Redis
 ) -> None:

@@ -158,3 +158,24 @@ def test_a_log_is_read_from_any_number_and_in_pieces(tmp_path: Path) -> None:
     assert found == list(range(30, 51))
     log.append(said("new"))
     assert [event.seq for event, _ in reader.read()] == [51]
+
+
+@pytest.mark.parametrize(
+    "secret", ['pa"ss-word-1', "line-one\nline-two", "p\u00e4ssw\u00f6rd-1", "a\\\\b-c-d"]
+)
+def test_a_secret_that_json_spells_otherwise_is_blanked_in_a_preview_too(secret: str) -> None:
+    long = {"content": f"x {secret} y", secret: "z" * 3_000}
+    preview = shown_input(json.dumps(long), Redactor([secret]))["preview"]
+    assert preview.count("[redacted]") == 2
+    assert secret not in preview
+    assert json.dumps(secret)[1:-1] not in preview
+
+
+def test_a_line_is_never_longer_than_a_batch_can_carry(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    wide = [["\U0001f600" * 2_000] * 50] * 50
+    log.append(Event(kind=EventKind.STATUS, text="\U0001f600" * 16_000, data={"facts": wide}))
+    log.append(said("after it"))
+    written = (tmp_path / LOG_NAME).read_bytes().splitlines()
+    assert [len(line) < 256 * 1024 for line in written] == [True, True]
+    assert lines(tmp_path)[0]["data"]["truncated"] is True
