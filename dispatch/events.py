@@ -14,7 +14,7 @@ from contracts import limits
 from contracts.ask import AskClaims, Asked
 from contracts.clock import Clock
 from contracts.envelope import ASK_TYPE, EVENT_TYPE, open_envelope, seal
-from contracts.errors import EnvelopeRefused
+from contracts.errors import EnvelopeRefused, Unavailable
 from contracts.event_batch import EventBatch, read_event_batch
 from contracts.events import JobEvent
 from contracts.ids import new_job_id
@@ -61,7 +61,7 @@ class EventFeed:
         """Return the events whose turn it is among what the broker has by now. May raise
         Unavailable or CouldNotCheck."""
         found: list[JobEvent] = []
-        while entries := read_entries(self._queue, self._sent.job_id, self._after):
+        while entries := self._entries():
             for entry_id, text in entries:
                 self._after = entry_id
                 self._take(entry_id, text)
@@ -75,6 +75,17 @@ class EventFeed:
         for host in hosts:
             self._queue.put_ask(host, self._question(host))
         return bool(hosts)
+
+    def _entries(self) -> list[tuple[str, str]]:
+        try:
+            return read_entries(self._queue, self._sent.job_id, self._after)
+        except Unavailable as error:
+            if not self._sent.url:
+                raise
+            raise Unavailable(
+                f"job {self._sent.job_id} was sent over HTTP, where no events are given out",
+                remedy=f"on its host: fleet-dispatch events {self._sent.job_id} --local",
+            ) from error
 
     def _question(self, host: str) -> str:
         now = int(self._clock.wall())

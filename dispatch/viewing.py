@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from contracts.clock import Clock
-from contracts.errors import CouldNotCheck, FleetError, KeysRefused, Unavailable
+from contracts.errors import (
+    CouldNotCheck,
+    EnvelopeRefused,
+    FleetError,
+    KeysRefused,
+    Unavailable,
+)
 from dispatch.answers import Answers
+from dispatch.deliveries import open_delivery
 from dispatch.hosts import HostView
 from dispatch.job_views import Ended, JobView, view_job
 from dispatch.queue import FleetQueue, Whereabouts
+from dispatch.queue.delivery_reads import read_deliveries
 from dispatch.sent import SentJob, SentJobs
 from dispatch.sweeper import Sweeper
 from dispatch.times import rfc3339
@@ -61,7 +70,23 @@ class Viewing:
                 where = self._sweeper.where(sent, hosts)
         shown, now = self._queue.shown(job_id), self._clock.wall()
         view = view_job(job_id, shown, sent, hosts, verified=ended, now=now, where=where)
-        return view if sent is None or ended is not None else self._taken_back(view)
+        if sent is None or ended is not None:
+            return view
+        told = self._told(sent)
+        why = f"{view.why}; {told}" if view.why and told else view.why or told
+        return self._taken_back(replace(view, why=why))
+
+    def _told(self, sent: SentJob) -> str:
+        """Return what hosts answered, signed, to further copies of a job; "" where they did not."""
+        counts: Counter[tuple[str, str]] = Counter()
+        for text in read_deliveries(self._queue, sent.job_id):
+            with contextlib.suppress(
+                EnvelopeRefused, KeysRefused
+            ):  # of nobody whom we granted a key
+                claims = open_delivery(text, self._answers.keyring, sent)
+                counts[claims.iss, claims.code.value] += 1
+        parts = [f"{host} answered {code} {n} times" for (host, code), n in sorted(counts.items())]
+        return "; ".join(parts)
 
     def _taken_back(self, view: JobView) -> JobView:
         """Say of a job without an end that it was taken back, where it was."""

@@ -102,9 +102,11 @@ def read_small_hash(
     return {_text(name): _text(value) for name, value in _pairs(found)}
 
 
-def read_items(connection: Any, key: str, count: int) -> list[str]:
-    """Return the first `count` items of a list, those that are longer than a name left out."""
-    return [_text(item) for item in _eval(connection, _ITEMS, key, count, NAME_MAX_BYTES)]
+def read_items(
+    connection: Any, key: str, count: int, *, max_bytes: int = NAME_MAX_BYTES
+) -> list[str]:
+    """Return the first `count` items of a list, those beyond `max_bytes` (of a name) left out."""
+    return [_text(item) for item in _eval(connection, _ITEMS, key, count, max_bytes)]
 
 
 def overwriting(connection: Any, key: str, write: Callable[[], object]) -> None:

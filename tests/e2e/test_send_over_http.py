@@ -88,6 +88,9 @@ def test_a_job_is_sent_and_its_result_fetched_without_any_broker(
     assert desk.read_json("result", job["jobId"])["status"] == "completed"
     assert desk.row(job["jobId"])["state"] == "completed"
     assert desk.read_json("wait", job["jobId"])["exitCode"] == 0
+    events = desk.run("events", job["jobId"])
+    assert events.returncode == 2
+    assert f"on its host: fleet-dispatch events {job['jobId']} --local" in events.stderr
 
 
 def test_one_key_sends_one_job_however_often_it_is_said(door: Door, desk: SenderDesk) -> None:

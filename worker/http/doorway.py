@@ -93,11 +93,15 @@ class Doorway:
             protocol.abort()
 
     def _make_room(self) -> bool:
-        """End the oldest connection that has not sent a whole head; say whether there was one."""
-        for task, protocol in self._places.items():
-            if protocol is None or protocol.is_idle:
-                task.cancel()
-                del self._places[task]
-                self._places[task] = protocol  # it is ending: not the first to be asked again
-                return True
-        return False
+        """End the oldest connection that has not sent a whole head, else the oldest one whose body
+        is still to come; say whether there was one."""
+        unheard = [item for item in self._places.items() if item[1] is None or item[1].is_unheard]
+        idle = (item for item in unheard if item[1] is None or item[1].is_idle)
+        found = next(idle, unheard[0] if unheard else None)
+        if found is None:
+            return False
+        task, protocol = found
+        task.cancel()
+        del self._places[task]
+        self._places[task] = protocol  # it is ending: not the first to be asked again
+        return True

@@ -37,8 +37,13 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Say whether it has not sent a whole head yet: then it may make room for another."""
+        """Say whether it has not sent a whole head yet."""
         return self.cycle is None
+
+    @property
+    def is_unheard(self) -> bool:
+        """Say whether it has not sent its whole request yet, which anybody can begin."""
+        return self.is_idle or self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start both clocks."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Final
 
 from contracts.errors import InvalidRequest, Problem
 from dispatch.config_http import HttpSection
+
+_ANY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - told from others, never a default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +29,8 @@ class HttpDoorSettings:
 def http_door_settings(section: HttpSection) -> HttpDoorSettings | None:
     """Return the settings of the door, None where none is asked for.
 
-    Raises InvalidRequest for an address that is none, and for one beyond this machine without TLS,
-    unless that is wanted by name.
+    Raises InvalidRequest for an address that is none, for one beyond this machine without TLS,
+    unless that is wanted by name, and for all addresses where no name for the door is given.
     """
     if not section.bind:
         return None
@@ -45,6 +48,10 @@ def http_door_settings(section: HttpSection) -> HttpDoorSettings | None:
                 )
             ]
         )
+    if host in _ANY_ADDRESS and not section.allowed_hosts:
+        remedy = 'say under which: [http] allowed_hosts = ["gamingpc.lan"]'
+        problem = Problem("http.bind", f"{section.bind} is no name that a sender uses", remedy)
+        raise InvalidRequest([problem])
     return HttpDoorSettings(
         bind=section.bind,
         bind_host=host,

@@ -93,6 +93,19 @@ def test_a_flood_of_silent_connections_keeps_nobody_out(door: Door) -> None:
     assert peak_bytes(door.host.pid) < RSS_MAX_BYTES
 
 
+def test_a_flood_of_bodies_that_never_come_keeps_nobody_out(door: Door) -> None:
+    """Each has sent a whole head and owes its body: they push each other out, and not the next."""
+    head = b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 500\r\n\r\n{"
+    with ExitStack() as stack:
+        for _ in range(100):
+            connection = socket.create_connection(("127.0.0.1", door.port), timeout=30)
+            stack.callback(connection.close)
+            connection.sendall(head)
+        answer = door.request("GET", "/v1/health")
+        assert answer.status == 200
+        door.run_honest_job()
+
+
 def test_a_body_that_says_it_is_huge_is_refused_before_any_of_it_is_read(door: Door) -> None:
     head = b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 999999999999\r\n\r\n"
     answer = door.raw(head)
