@@ -56,11 +56,9 @@ def rotate(
         days=days,
         now=now,
     )
-    lanes = {note.host: ring.lanes_of(note.host) for note in ring.grants}
     grants = [
         derive_grant(master, host, sorted(held), days=grant_days, now=now)
-        for host, held in sorted(lanes.items())
-        if held
+        for host, held in sorted(_lanes_by_host(ring, now).items())
     ]
     mine = {item.host for item in read_records(keys_dir, Grant) if item.iss == ring.name}
     files = {
@@ -75,6 +73,16 @@ def rotate(
         _hand_over(keys_dir, grant, files.get(grant.host), clock)
     ring.look_again()
     return Rotated(master, tuple((grant, str(files.get(grant.host, ""))) for grant in grants))
+
+
+def _lanes_by_host(ring: SenderKeyring, now: float) -> dict[str, set[str]]:
+    """Return what each host was granted that may still be granted anything. A generation that is
+    revoked counts here: its hosts need the next one the most."""
+    lanes: dict[str, set[str]] = {}
+    for note in ring.grants:
+        if note.is_valid_at(now) and not ring.is_host_revoked(note.host):
+            lanes.setdefault(note.host, set()).update(note.lanes)
+    return lanes
 
 
 def _hand_over(keys_dir: Path, grant: Grant, file: Path | None, clock: Clock) -> None:

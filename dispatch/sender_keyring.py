@@ -28,7 +28,7 @@ from dispatch.revocations import Revocations, read_revocations
 from dispatch.rotation import generations_to_sign
 
 GRANT_DAYS: Final = 365
-_GRANT_REMEDY: Final = "fleet-dispatch keys grant HOST --lanes LANES"
+_ROTATE_REMEDY: Final = "fleet-dispatch keys rotate"
 
 
 @dataclass(frozen=True)
@@ -137,16 +137,16 @@ class SenderKeyring:
         return self._folder.value().revoked
 
     def is_host_revoked(self, host: str) -> bool:
-        """Say whether nothing counts any more that `host` signs with our newest keys."""
-        newest = self.masters[-1].generation
-        return self.revoked.covers(KeyId(self.name, newest, RESULT, host_audience(host)))
+        """Say whether `host` is revoked for good: a next generation of ours would not count for it
+        either. That a generation is revoked says nothing about its hosts."""
+        following = self.masters[-1].generation + 1
+        return self.revoked.covers(KeyId(self.name, following, RESULT, host_audience(host)))
 
     def lanes_of(self, host: str) -> frozenset[str] | None:
-        """Return the lanes that `host` holds keys for now; None when it holds none of ours."""
+        """Return the lanes that `host` holds keys for now, revoked ones aside; None when it holds
+        none of ours."""
         now = self._clock.wall()
-        held = [item for item in self.grants if item.host == host and item.is_valid_at(now)]
-        if held and self.is_host_revoked(host):
-            return None
+        held = [item for item in self.living_grants if item.host == host and item.is_valid_at(now)]
         return frozenset(lane for item in held for lane in item.lanes) if held else None
 
     def lanes_ever_of(self, host: str) -> frozenset[str]:
@@ -174,7 +174,7 @@ class SenderKeyring:
         ]
         if not usable:
             raise KeysRefused(
-                f"no key of {self.name} is valid for {aud}", code="expired", remedy=_GRANT_REMEDY
+                f"no key of {self.name} is valid for {aud}", code="expired", remedy=_ROTATE_REMEDY
             )
         wanted = generations_to_sign(usable, held.living_grants(), aud, now=now)
         return tuple(
@@ -228,6 +228,20 @@ class SenderKeyring:
     def create_grant(self, host: str, lanes: Sequence[str], *, days: int = GRANT_DAYS) -> Grant:
         """Return a grant of the newest generation for `host` and `lanes`; writes nothing.
 
-        Raises InvalidRequest for a malformed or repeated name.
+        Raises InvalidRequest for a malformed or repeated name, and KeysRefused (`revoked`) for a
+        host, or a newest generation, that is revoked.
         """
-        return derive_grant(self.masters[-1], host, lanes, days=days, now=self._clock.wall())
+        newest = self.masters[-1]
+        if self.is_host_revoked(host):
+            raise KeysRefused(
+                f"host {host} is revoked",
+                code="revoked",
+                remedy="that is for ever: call the machine something else ([host] name there)",
+            )
+        if self.revoked.covers(KeyId(self.name, newest.generation, RESULT, host_audience(host))):
+            raise KeysRefused(
+                f"generation {newest.generation} of {self.name} is revoked",
+                code="revoked",
+                remedy=_ROTATE_REMEDY,
+            )
+        return derive_grant(newest, host, lanes, days=days, now=self._clock.wall())

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from contracts import limits
 from contracts.errors import InvalidRequest, Problem
+from contracts.ids import is_name
 from contracts.kinds import KIND_NAMES, Kind, canonical_kind
 from contracts.prompt import Harness
 from contracts.sandbox import Capability
@@ -67,7 +68,15 @@ class HostPolicy(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     senders: dict[str, SenderPolicy] = Field(default_factory=dict)
-    validators: dict[str, _Names] = Field(default_factory=dict)
+    validators: dict[str, Annotated[_Names, Field(min_length=1)]] = Field(default_factory=dict)
+
+    @field_validator("senders")
+    @classmethod
+    def _nameable(cls, senders: dict[str, SenderPolicy]) -> dict[str, SenderPolicy]:
+        """Refuse a section that could never hold: `*` would hold in its place, unseen."""
+        if odd := [name for name in senders if name != EVERYONE and not is_name(name)]:
+            raise ValueError(f"no sender can be called {', '.join(map(repr, odd))}")
+        return senders
 
     def of(self, sender: str) -> tuple[str, SenderPolicy]:
         """Return the section that holds for `sender`: its own, else `*`, else the bare default."""
@@ -112,8 +121,14 @@ def parse_policy(data: Mapping[str, Any], *, file: str = "policy.toml") -> HostP
             Problem(
                 ".".join(str(part) for part in detail["loc"]) or "policy",
                 "is an unknown key" if detail["type"] == "extra_forbidden" else detail["msg"],
-                f"correct it in {file}",
+                _remedy(detail["loc"], file),
             )
             for detail in error.errors(include_url=False, include_input=False)
         ]
         raise InvalidRequest(problems) from error
+
+
+def _remedy(where: tuple[int | str, ...], file: str) -> str:
+    if where[:1] == ("validators",):
+        return f'write it as argv in {file}, such as ["make", "test"]: no shell reads it'
+    return f"correct it in {file}"

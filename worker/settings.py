@@ -7,11 +7,12 @@ it below is handed a mapping.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from contracts.run_agent import AgentName
@@ -30,6 +31,8 @@ from worker.agent_presets import agent_presets
 from worker.crash_points import CRASH_VARIABLE, UNARMED, CrashPoints, parse_crash_at
 from worker.governor.settings import GovernorSettings, governor_settings
 from worker.watch_defaults import watch_list_of
+
+_TOML_PLACE: Final = re.compile(r"line \d+, column \d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +163,9 @@ def load_policy(settings: HostSettings) -> HostPolicy:
     except InvalidRequest as error:
         raise Refused(str(error), code="policy") from error
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{path} is not TOML", code="policy", remedy="correct it") from error
+        place = _TOML_PLACE.search(str(error))  # what stands there may be anybody's secret
+        where = f"{path}, {place[0]}" if place else str(path)
+        raise Refused(f"{where}: this is not TOML", code="policy", remedy="correct it") from error
     return policy.resolved(os.path.realpath)
 
 

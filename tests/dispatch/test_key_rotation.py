@@ -11,9 +11,10 @@ from contracts.clock import ManualClock
 from contracts.envelope import HELD_TYPE, JOB_TYPE, RESULT_TYPE, open_envelope, seal
 from contracts.errors import CouldNotCheck, EnvelopeRefused, KeysRefused, Refused
 from dispatch.holdings import held_statements, note_held
-from dispatch.key_records import Grant, GrantedKey, dump_record, read_record
-from dispatch.key_store import accept_grant, create_sender, record_grant
+from dispatch.key_records import Grant, GrantedKey, dump_record, read_record, record_name
+from dispatch.key_store import accept_grant, create_sender, new_master, record_grant
 from dispatch.keyring import HostKeyring, SenderKeyring
+from dispatch.private_files import write_private_file
 from dispatch.revocations import Revocation, revoke
 from dispatch.rotating import Rotated, rotate
 
@@ -172,6 +173,46 @@ def test_a_host_that_is_silent_for_ever_is_revoked_and_not_waited_for(fleet: Fle
     assert fleet.sender.lanes_of("PC2") is None
     assert len(fleet.kids("lane:A")) == 2
     assert [grant.host for grant, _ in fleet.rotate().grants] == ["PC1"]
+
+
+def test_hosts_of_a_revoked_generation_get_the_next_one(fleet: Fleet) -> None:
+    revoke(fleet.folder / "alice", Revocation(generation=1, sender="alice"))
+    fleet.tick()
+    assert fleet.sender.lanes_of("PC1") is None
+    with pytest.raises(KeysRefused, match="keys rotate"):
+        fleet.sender.job_signers("host:PC1")
+    with pytest.raises(KeysRefused, match="keys rotate"):
+        fleet.sender.create_grant("PC3", ["A"])
+    revoke(fleet.folder / "alice", Revocation(host="PC2", sender="alice"))
+    fleet.tick()
+    made = fleet.rotate()
+    assert [grant.host for grant, _ in made.grants] == ["PC1"]
+    fleet.take(made, "PC1")
+    assert fleet.sender.hosts_of("A") == ("PC1",)
+    text = seal(b"{}", JOB_TYPE, fleet.sender.job_signers("host:PC1"))
+    assert fleet.opens("PC1", text) == "alice/2/job/host:PC1"
+
+
+def test_a_host_without_a_grant_of_a_living_generation_is_sent_nothing(fleet: Fleet) -> None:
+    made = fleet.rotate()
+    fleet.take(made, "PC1")
+    for number in (1, 2):
+        revoke(fleet.folder / "alice", Revocation(generation=number, sender="alice"))
+    master = new_master("alice", 3, algorithm="HS256", days=1, now=fleet.clock.wall())
+    write_private_file(
+        fleet.folder / "alice" / record_name(master), dump_record(master), replace=False
+    )
+    fleet.tick()
+    assert fleet.sender.hosts_of("A") == ()
+    assert fleet.sender.lanes_of("PC1") is None
+
+
+def test_a_revoked_host_is_granted_nothing(fleet: Fleet) -> None:
+    revoke(fleet.folder / "alice", Revocation(host="PC2", sender="alice"))
+    fleet.tick()
+    with pytest.raises(KeysRefused, match="PC2 is revoked") as refused:
+        fleet.sender.create_grant("PC2", ["A"])
+    assert refused.value.code == "revoked"
 
 
 def test_a_file_that_is_in_the_way_stops_a_rotation_before_it_begins(fleet: Fleet) -> None:

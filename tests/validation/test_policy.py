@@ -189,6 +189,9 @@ def test_roots_are_resolved_by_whoever_can_see_the_disk() -> None:
         ({"senders": {"alice": {"validate": "all"}}}, "senders.alice.validate"),
         ({"senders": {"alice": {"max_timeout_s": 0}}}, "senders.alice.max_timeout_s"),
         ({"validators": {"unit": "pytest"}}, "validators.unit"),
+        ({"validators": {"unit": []}}, "validators.unit"),
+        ({"senders": {"al ice": {}}}, "senders"),
+        ({"senders": {"alice*": {}}}, "senders"),
         ({"senders": []}, "senders"),
     ],
 )
@@ -199,6 +202,13 @@ def test_a_policy_with_a_wrong_key_or_value_is_refused_naming_it(
         parse_policy(data, file="/etc/policy.toml")
     assert [problem.field for problem in caught.value.problems] == [key]
     assert "/etc/policy.toml" in str(caught.value)
+
+
+def test_a_validator_that_is_no_argv_is_told_how_one_is_written() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        parse_policy({"validators": {"unit": "pytest -q", "none": []}})
+    assert all('["make", "test"]' in problem.remedy for problem in caught.value.problems)
+    assert len(caught.value.problems) == 2
 
 
 def test_every_problem_of_a_policy_is_told_at_once() -> None:

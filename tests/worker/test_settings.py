@@ -87,6 +87,7 @@ def test_a_policy_is_read_with_its_roots_resolved(tmp_path: Path) -> None:
         (None, 0o600, "fleet-dispatch init"),
         ("", 0o644, "chmod 600"),
         ("x = ", 0o600, "not TOML"),
+        ("a = 1\nx y", 0o600, "line 2, column 3: this is not TOML"),
         ("colour = 1", 0o600, "colour"),
         ("\udcff", 0o600, "not TOML"),
     ],
