@@ -127,4 +127,5 @@ class RiskCode(StrEnum):
     ENVELOPE_REFUSED = "envelope_refused"
     KEYS_REFUSED = "keys_refused"
     WAIT_TIMED_OUT = "wait_timed_out"
+    ANSWER_LOST = "answer_lost"
     ERROR = "error"
