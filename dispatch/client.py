@@ -50,6 +50,7 @@ class FleetClient(ClientViews):
         held: Clock = clock or SystemClock()
         self._doors = dict(hosts or {})
         self._queue = queue
+        self._sent = sent
         self._clock = held
         doors = Doors(keyring, self._doors, held)
         self._answers = Answers(keyring, queue, sent, held, doors=doors)
@@ -81,6 +82,7 @@ class FleetClient(ClientViews):
     def close(self) -> None:
         """Give the connections back."""
         self._queue.close()
+        self._sent.close()
 
     # -- jobs in --------------------------------------------------------------------------------
 

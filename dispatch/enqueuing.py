@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from contracts import limits
 from contracts.clock import Clock
@@ -17,12 +18,15 @@ from dispatch.idempotency import asked_text, check_same, checked_key
 from dispatch.job_handle import JobHandle, handle_of
 from dispatch.known_hosts import known_hosts
 from dispatch.queue import FleetQueue, Pushed
+from dispatch.remembered import Remembered
 from dispatch.routing import plan_routes
 from dispatch.sent import SentJob, SentJobs
 from dispatch.sent_keys import AskedOnce
 from dispatch.signing import sign_job
 from dispatch.sweeper import Sweeper, checked_give_up
 from validation.admission import check_payload
+
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,9 @@ class Enqueuing:
         self._queue = queue
         self._sent = sent
         self._clock = clock
+        self._hosts = Remembered(self._ask_for_hosts, clock)
+        # An older mark than the broker's own says less: that nobody can know, never that none has.
+        self._mark = Remembered(queue.data_mark, clock)
 
     def enqueue(self, wanted: Wanted) -> list[JobHandle]:
         """Queue what is wanted, or find what was queued under its key; see `FleetClient.enqueue`.
@@ -69,25 +76,42 @@ class Enqueuing:
         once = None if wanted.key is None else self._once(wanted, wanted.key)
         if once is None:
             jobs = self._sign(wanted, now)
-            self._sent.record(jobs, now=now)
+            self._recorded(jobs, lambda marked: self._sent.record(marked, now=now))
             pushed = self._sweeper.push_new(jobs)
         else:
             jobs, pushed = self._enqueue_once(wanted, once, now)
-        hosts = self._seen_hosts() if wanted.door is None else None
-        pairs = zip(jobs, pushed, strict=True)
-        return [handle_of(job, state, hosts, now) for job, state in pairs]
+        if wanted.door is not None:
+            return _handles(jobs, pushed, None, now)
+        handles = _handles(jobs, pushed, self._seen_hosts(self._hosts.value), now)
+        if not any(handle.note for handle in handles):
+            return handles
+        # What somebody may act upon is never a second old.
+        return _handles(jobs, pushed, self._seen_hosts(self._hosts.anew), now)
 
     def _enqueue_once(
         self, wanted: Wanted, once: AskedOnce, now: int
     ) -> tuple[list[SentJob], list[Pushed]]:
         held = self._sent.sent_under(once)
         new = [] if held is not None else self._sign(wanted, now)
-        asked, jobs = held or self._sent.record_once(new, once, now=now)
+        asked, jobs = held or self._recorded(
+            new, lambda marked: self._sent.record_once(marked, once, now=now)
+        )
         check_same(asked, once.asked, once.key)
-        if jobs == new:
+        if [job.job_id for job in jobs] == [job.job_id for job in new]:
             return jobs, self._sweeper.push_new(jobs)
         again = wanted.resend_lane
         return jobs, [self._sweeper.push_again(job, resend_lane=again) for job in jobs]
+
+    def _recorded(self, jobs: Sequence[SentJob], record: Callable[[list[SentJob]], _R]) -> _R:
+        """Record new jobs together with the broker's mark before their first push, in one step: a
+        job that stands here without one was certainly never pushed."""
+        try:
+            is_queued = not any(job.url for job in jobs)
+            mark = self._mark.value() if is_queued else ""
+        except FleetError:
+            record(list(jobs))  # the next call with its key finds it, with the very same bytes
+            raise
+        return record([replace(job, broker=mark) for job in jobs])
 
     def _once(self, wanted: Wanted, key: str) -> AskedOnce:
         checked_key(key)
@@ -126,8 +150,18 @@ class Enqueuing:
         cacert = os.path.abspath(os.path.expanduser(door.cacert)) if door.cacert else ""
         return [replace(job, url=door.url, cacert=cacert) for job in jobs]
 
-    def _seen_hosts(self) -> list[HostView] | None:
+    def _ask_for_hosts(self) -> list[HostView]:
+        return known_hosts(self._answers.keyring, self._queue)
+
+    def _seen_hosts(self, ask: Callable[[], list[HostView]]) -> list[HostView] | None:
         try:
-            return known_hosts(self._answers.keyring, self._queue)
+            return ask()
         except FleetError:
             return None  # the jobs are queued: a note that cannot be made is no reason to fail
+
+
+def _handles(
+    jobs: Sequence[SentJob], pushed: Sequence[Pushed], hosts: Sequence[HostView] | None, now: float
+) -> list[JobHandle]:
+    pairs = zip(jobs, pushed, strict=True)
+    return [handle_of(job, state, hosts, now) for job, state in pairs]

@@ -46,6 +46,8 @@ def make_private_folder(path: Path) -> bool:
 
     Raises Unavailable when that is not possible.
     """
+    if path.exists():
+        return False
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
         for folder in reversed(missing):

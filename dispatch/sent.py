@@ -68,23 +68,28 @@ _INSERT: Final = f"INSERT INTO sent ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S60
 
 
 class SentJobs:
-    """The record, opened anew for each call: safe from threads and from several processes."""
+    """The record: safe from threads and from several processes."""
 
     def __init__(self, path: Path) -> None:
         self._file = SentFile(path)
         self.receipts = SentReceipts(self._file)
         self.cancels = SentCancels(self._file)
 
+    def close(self) -> None:
+        """Close the file. A later call opens it again."""
+        self._file.close()
+
     def record(self, jobs: Sequence[SentJob], *, now: float) -> None:
-        """Write `jobs`, all or none, durably. Raises Unavailable when the disk says no."""
-        with self._file.writing() as connection:
+        """Write `jobs`, all or none, so that they outlive every process, though not always a power
+        cut. Raises Unavailable when the disk says no."""
+        with self._file.writing(outlives_power=False) as connection:
             _forget(connection, now)
             connection.executemany(_INSERT, [astuple(job) for job in jobs])
 
     def record_once(
         self, jobs: Sequence[SentJob], once: AskedOnce, *, now: float
     ) -> tuple[str, list[SentJob]]:
-        """Write `jobs` under a key, durably, unless that key was used before.
+        """Write `jobs` under a key, on the disk itself, unless that key was used before.
 
         Returns what was asked for and the jobs that hold, whichever process came first.
         """
@@ -131,15 +136,17 @@ class SentJobs:
         return jobs
 
     def note_pushing(self, job_ids: Sequence[str], broker: str) -> None:
-        """Note that a first push is about to be tried on the broker with that data mark."""
+        """Note, unless one stands there, the data mark of the broker before a push."""
         query = "UPDATE sent SET broker = ? WHERE job_id = ? AND broker = ''"
         with self._file.writing() as connection:
             connection.executemany(query, [(broker, job_id) for job_id in job_ids])
 
     def note_pushed(self, job_ids: Sequence[str], *, now: float) -> None:
-        """Note that the broker has these jobs, or had them."""
+        """Note that the broker has these jobs, or had them. A power cut may take the note: then
+        the next look at the broker makes it again, or the broker's new mark says that nobody
+        knows."""
         query = "UPDATE sent SET pushed_at = ? WHERE job_id = ? AND pushed_at IS NULL"
-        with self._file.writing() as connection:
+        with self._file.writing(outlives_power=False) as connection:
             connection.executemany(query, [(int(now), job_id) for job_id in job_ids])
 
     def note_accepted(self, job_id: str, host: str, *, now: float) -> None:

@@ -1,7 +1,7 @@
 """The file of the sender's own record: opening it, its schema, and the steps to the newest one.
 
-SQLite in WAL with full sync, private to its owner; opened anew for each call, so that threads and
-several processes may use it. Knows no meaning of a row.
+SQLite in WAL, private to its owner; threads and several processes may use it. What is written is on
+the disk itself unless the writer says that the system's memory will do. Knows no meaning of a row.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from contracts.errors import Unavailable
+from dispatch.kept_connections import Kept, KeptConnections, identity
 from dispatch.private_files import FILE_MODE, check_private_folder, make_private_folder
 from dispatch.sqlite_wal import switch_to_wal
 
@@ -77,6 +78,11 @@ class SentFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._kept = KeptConnections(path)
+
+    def close(self) -> None:
+        """Close what is kept open. A later use opens again."""
+        self._kept.close()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -85,33 +91,53 @@ class SentFile:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, outlives_power: bool = True) -> Iterator[sqlite3.Connection]:
         """Yield a connection inside one transaction, on disk when the block has ended.
 
-        No other writer comes between its reads and its writes. Raises Unavailable.
+        No other writer comes between its reads and its writes. Without `outlives_power` it is
+        written and not flushed: it outlives the death of every process, and a power cut may take
+        it, together with all that was written after it. Raises Unavailable.
         """
-        with self._open() as connection, connection:
-            connection.execute("BEGIN IMMEDIATE")
-            yield connection
+        with self._open() as connection:
+            level = "FULL" if outlives_power else "NORMAL"
+            connection.execute(f"PRAGMA synchronous = {level}")
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield connection
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         make_private_folder(self._path.parent)
         check_private_folder(self._path.parent)
         try:
-            # Made by us, so that SQLite's own files beside it take over the mode.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, FILE_MODE))
-            with closing(sqlite3.connect(self._path, timeout=_BUSY_S)) as connection:
-                switch_to_wal(connection)
-                connection.execute("PRAGMA synchronous = FULL")
-                connection.execute("PRAGMA foreign_keys = ON")
-                _bring_up_to_date(connection)
-                yield connection
+            kept = self._kept.take() or self._connect()
+            try:
+                yield kept.connection
+            except BaseException:
+                kept.connection.close()  # whatever it is in the middle of
+                raise
+            self._kept.give_back(kept)
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(
                 f"the record of sent jobs cannot be used: {self._path}",
                 remedy="check the disk's space and the file's owner",
             ) from error
+
+    def _connect(self) -> Kept:
+        # Made by us, so that SQLite's own files beside it take over the mode.
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        file = identity(os.fstat(descriptor))
+        os.close(descriptor)
+        # One thread at a time has it, and not always the same one.
+        connection = sqlite3.connect(self._path, timeout=_BUSY_S, check_same_thread=False)
+        try:
+            switch_to_wal(connection)
+            connection.execute("PRAGMA foreign_keys = ON")
+            _bring_up_to_date(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return Kept(connection, file)
 
 
 def _bring_up_to_date(connection: sqlite3.Connection) -> None:

@@ -76,13 +76,12 @@ class Sweeper:
         self._cancelling = cancelling
 
     def push_new(self, jobs: Sequence[SentJob]) -> list[Pushed]:
-        """Push jobs that were just recorded, all or none, and note that the broker has them."""
+        """Push jobs that were just recorded with the broker's mark, all or none, and note that the
+        broker has them."""
         if any(job.url for job in jobs):
             return [self._post(job) for job in jobs]
-        ids = [job.job_id for job in jobs]
-        self._sent.note_pushing(ids, self._queue.data_mark())
         pushed = self._queue.push_all([outgoing(job) for job in jobs])
-        self._sent.note_pushed(ids, now=self._clock.wall())
+        self._sent.note_pushed([job.job_id for job in jobs], now=self._clock.wall())
         return pushed
 
     def push_again(self, job: SentJob, *, resend_lane: bool = False) -> Pushed:

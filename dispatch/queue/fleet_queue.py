@@ -23,6 +23,7 @@ from dispatch.queue.bounded_reads import is_wrong_type
 from dispatch.queue.control_box import ControlBox
 from dispatch.queue.link import connect, translated
 from dispatch.queue.result_store import ResultStore
+from dispatch.queue.watched_reads import watch_and_read
 from dispatch.queue.whereabouts import JobFinder, Place
 
 _DAY_S: Final = 86_400
@@ -108,13 +109,9 @@ class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
             self.connection.publish(naming.bell_channel(queue_name), b"1")
 
     def _push_watched(self, pipe: Any, jobs: Sequence[Outgoing]) -> list[Pushed]:
-        queues = [naming.rq_list(job.queue_name) for job in jobs]
         keys = [naming.job_key(job.job_id) for job in jobs]
         keys += [naming.result_key(job.job_id) for job in jobs]
-        pipe.watch(*keys)
-        found = [self._found(pipe, job) for job in jobs]
-        if any(pipe.type(queue) not in (b"list", b"none") for queue in queues):
-            raise ResponseError("WRONGTYPE of a queue")
+        found = self._watch_found(pipe, keys, jobs)
         pipe.multi()
         new = [job for job, state in zip(jobs, found, strict=True) if state is Pushed.QUEUED]
         pushes = [self._write_job(pipe, job) for job in new]
@@ -139,10 +136,19 @@ class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
             raise answers[push]
         return Pushed.QUEUED
 
-    def _found(self, pipe: Any, job: Outgoing) -> Pushed:
-        if pipe.exists(naming.result_key(job.job_id)):
-            return Pushed.FINISHED
-        return Pushed.ALREADY_THERE if pipe.exists(naming.job_key(job.job_id)) else Pushed.QUEUED
+    def _watch_found(
+        self, pipe: Any, watched: Sequence[str], jobs: Sequence[Outgoing]
+    ) -> list[Pushed]:
+        """Watch keys, and return what is there of each job."""
+        reads: list[tuple[str, str]] = []
+        for job in jobs:
+            reads.append(("EXISTS", naming.result_key(job.job_id)))
+            reads.append(("EXISTS", naming.job_key(job.job_id)))
+            reads.append(("TYPE", naming.rq_list(job.queue_name)))
+        answers = watch_and_read(pipe, watched, reads)
+        if any(kind not in (b"list", b"none") for kind in answers[2::3]):
+            raise ResponseError("WRONGTYPE of a queue")
+        return [_state(*pair) for pair in zip(answers[::3], answers[1::3], strict=True)]
 
     def _write_job(self, pipe: Any, job: Outgoing) -> int:
         """Add the commands of one job and return the place of the one that queues it."""
@@ -178,3 +184,9 @@ class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
         pipe.zremrangebyscore(naming.jobs_index(), "-inf", now - SHOWN_TTL_S)
         pipe.publish(naming.bell_channel(job.queue_name), b"1")
         return push
+
+
+def _state(has_end: int, is_known: int) -> Pushed:
+    if has_end:
+        return Pushed.FINISHED
+    return Pushed.ALREADY_THERE if is_known else Pushed.QUEUED

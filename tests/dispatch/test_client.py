@@ -309,7 +309,9 @@ def test_one_client_serves_many_threads(desk: Desk) -> None:
 
 def test_a_note_that_cannot_be_made_is_no_reason_to_fail(desk: Desk) -> None:
     with desk.client() as client, desk.broker.client() as redis:
-        redis.execute_command("ACL", "SETUSER", "default", "-eval")  # only looking needs it
+        redis.execute_command(
+            "ACL", "SETUSER", "default", "-eval", "-eval_ro"
+        )  # only looking needs it
         (job,) = client.enqueue_agent(PAYLOAD, lane="A")
         assert job.note == ""
     assert desk.queued("fd.lane.A") == [job.job_id]

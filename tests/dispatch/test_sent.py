@@ -133,7 +133,7 @@ def test_a_record_of_the_first_version_is_brought_up_to_date_once(
     assert (found[0].pushed_at, found[0].give_up_at, found[0].pushes) == (None, None, 0)
     assert sent.kept_result(JOB.job_id) == "r"
     with closing(sqlite3.connect(folder / "sent.sqlite3")) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
 
 
 def test_a_key_is_forgotten_with_its_jobs_after_ninety_days(sent: SentJobs) -> None:
