@@ -72,6 +72,26 @@ def test_a_job_that_was_taken_is_not_pushed_again(broker: Broker, queue: FleetQu
     assert _list(broker) == []
 
 
+def test_a_connection_that_broke_meanwhile_costs_no_push(broker: Broker, queue: FleetQueue) -> None:
+    queue.push("envelope", JOB, QUEUE, {})
+    with broker.client() as client:
+        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    assert queue.push("envelope", OTHER, QUEUE, {}) is Pushed.QUEUED
+    assert _list(broker) == [JOB.encode(), OTHER.encode()]
+
+
+def test_a_look_that_is_forbidden_leaves_no_answer_for_the_next_one(
+    broker: Broker, queue: FleetQueue
+) -> None:
+    with broker.client() as client:
+        client.execute_command("ACL", "SETUSER", "default", "-exists")
+        with pytest.raises(Unavailable, match="role"):
+            queue.push("envelope", JOB, QUEUE, {})
+        client.execute_command("ACL", "SETUSER", "default", "+exists")
+    assert queue.push("envelope", JOB, QUEUE, {}) is Pushed.QUEUED
+    assert queue.push("envelope", JOB, QUEUE, {}) is Pushed.ALREADY_THERE
+
+
 def test_a_finished_job_is_said_to_be_finished(broker: Broker, queue: FleetQueue) -> None:
     queue.store_result(JOB, "result")
     assert queue.push("e", JOB, QUEUE, {}) is Pushed.FINISHED
