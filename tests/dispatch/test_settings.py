@@ -53,7 +53,11 @@ def test_a_flag_that_was_not_given_changes_nothing(tmp_path: Path) -> None:
     [
         ('[fleet]\nredis_urll = "x"\n', "fleet.redis_urll", "redis_url"),
         ("[machines]\n", "machines", "repo_paths"),
-        ('[agents.codex]\ncmd = ["codex"]\n', "agents.codex.cmd", "command, flags"),
+        (
+            '[agents.codex]\ncmd = ["codex"]\n',
+            "agents.codex.cmd",
+            "command, env, extra_args, flags",
+        ),
         ("[validation]\nlimit = 1\n", "validation.limit", "timeout_s"),
     ],
 )
