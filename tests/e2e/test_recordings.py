@@ -7,14 +7,21 @@ The table is `tests/golden/replay.json`, and docs/agents.md shows it to people. 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.broker import Broker
+from tests.support.broker import Broker, running_broker
 from tests.support.replay import TABLE, names, replay_all, table_lines
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with running_broker(tmp_path / "broker") as server:
+        yield server
 
 
 @pytest.mark.slow
