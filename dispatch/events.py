@@ -111,7 +111,8 @@ class EventFeed:
                 self.notes.append(f"entry {entry_id} was dropped: {error.message} ({error.code})")
             return
         self.host = batch.iss
-        if events[-1].seq >= self.next_seq and len(self._held) < _HELD_MAX:
+        is_due = batch.first <= self.next_seq  # what fills a gap always has room
+        if events[-1].seq >= self.next_seq and (is_due or len(self._held) < _HELD_MAX):
             self._held.setdefault(batch.first, events)
 
     def _due(self) -> list[JobEvent]:
