@@ -66,6 +66,16 @@ class Revocations:
         """Say whether a key is revoked."""
         return any(item.covers(key_id) for item in self.items)
 
+    def covers_generation(self, sender: str, generation: int) -> bool:
+        """Say whether every key of a generation is revoked, whomever it is for."""
+        return any(
+            not item.kid
+            and not item.host
+            and item.sender in ("", sender)
+            and item.generation in (0, generation)
+            for item in self.items
+        )
+
 
 def revoke(keys_dir: Path, revocation: Revocation) -> bool:
     """Write `revocation` down; say whether it is new. Raises Unavailable when the disk says no."""

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from contracts.clock import Clock, SystemClock
-from contracts.errors import KeysRefused, Unavailable
+from contracts.errors import CouldNotCheck, KeysRefused, Unavailable
 from contracts.naming import host_audience
 from dispatch.commands.boundary import boundary
 from dispatch.commands.key_rows import grant_row, master_row
@@ -66,7 +66,7 @@ def _look_at_hosts(settings: Settings, clock: Clock) -> None:
     queue = FleetQueue.connect(settings.redis_url, clock)
     try:
         known_hosts(ring, queue)
-    except Unavailable:
+    except (Unavailable, CouldNotCheck):
         return
     finally:
         queue.close()
@@ -79,8 +79,8 @@ def _listing(settings: Settings, clock: Clock) -> dict[str, Any]:
     masters = list(read_records(keys, Master))
     return {
         "senders": [_master(item, masters, notes, revoked, now) for item in masters],
-        "granted": [_note(item, now) for item in notes],
-        "accepted": [_accepted(item, now) for item in read_records(keys, Grant)],
+        "granted": [_note(item, revoked, now) for item in notes],
+        "accepted": [_accepted(item, revoked, now) for item in read_records(keys, Grant)],
         "revoked": sorted(item.words for item in revoked.items),
         "permissionsNote": PERMISSIONS_NOTE,
     }
@@ -90,11 +90,19 @@ def _master(
     item: Master, masters: list[Master], notes: list[Granted], revoked: Revocations, now: float
 ) -> dict[str, Any]:
     mine = [note for note in notes if note.iss == item.iss and not _is_revoked(note, revoked)]
-    newest = max(other.generation for other in masters if other.iss == item.iss)
-    behind = hosts_behind(item.generation, mine, now=now) if item.generation != newest else []
-    valid = item.is_valid_at(now)
-    if not valid:
-        state = "not valid now"
+    usable = [
+        other.generation
+        for other in masters
+        if other.iss == item.iss
+        and other.is_valid_at(now)
+        and not revoked.covers_generation(other.iss, other.generation)
+    ]
+    newest = max(usable, default=0)
+    valid, is_usable = item.is_valid_at(now), item.generation in usable
+    is_older = is_usable and item.generation != newest
+    behind = hosts_behind(item.generation, mine, now=now) if is_older else []
+    if not is_usable:
+        state = "revoked" if valid else "not valid now"
     elif item.generation == newest:
         state = "signs"
     elif behind:
@@ -104,18 +112,25 @@ def _master(
     return {**master_row(item), "valid": valid, "state": state, "neededBy": behind}
 
 
-def _is_revoked(note: Granted, revoked: Revocations) -> bool:
-    aud = host_audience(note.host)
-    return revoked.covers(KeyId(note.iss, note.generation, RESULT, aud))
+def _is_revoked(item: Granted | Grant, revoked: Revocations) -> bool:
+    aud = host_audience(item.host)
+    return revoked.covers(KeyId(item.iss, item.generation, RESULT, aud))
 
 
-def _note(item: Granted, now: float) -> dict[str, Any]:
-    valid, held = item.is_valid_at(now), item.heldAt
+def _note(item: Granted, revoked: Revocations, now: float) -> dict[str, Any]:
+    held = item.heldAt
     state = "not seen to hold it" if held is None else f"holds it, seen {rfc3339(held)}"
-    row = {**grant_row(item), "valid": valid, "state": state if valid else "not valid now"}
+    row = {**grant_row(item), **_standing(item, revoked, now, state)}
     return {**row, "heldAt": None if held is None else rfc3339(held)}
 
 
-def _accepted(item: Grant, now: float) -> dict[str, Any]:
+def _accepted(item: Grant, revoked: Revocations, now: float) -> dict[str, Any]:
+    return {**grant_row(item), **_standing(item, revoked, now, "valid")}
+
+
+def _standing(
+    item: Granted | Grant, revoked: Revocations, now: float, usable_state: str
+) -> dict[str, Any]:
     valid = item.is_valid_at(now)
-    return {**grant_row(item), "valid": valid, "state": "valid" if valid else "not valid now"}
+    state = "revoked" if _is_revoked(item, revoked) else usable_state
+    return {"valid": valid, "state": state if valid else "not valid now"}

@@ -101,6 +101,24 @@ def test_a_revocation_is_asked_for_one_way(tell: Say, alice: dict[str, str]) -> 
     assert "revoked: alice/1/job/lane:A" in listed
 
 
+def test_what_is_revoked_is_listed_as_that_and_not_as_what_signs(
+    tell: Say, alice: dict[str, str], tmp_path: Path
+) -> None:
+    def states(kind: str) -> list[str]:
+        rows = json.loads(tell("keys", "list", "--json", environ=alice).out)[kind]
+        return [row["state"] for row in rows]
+
+    out = str(tmp_path / "grants")
+    assert tell("keys", "rotate", "--out", out, environ=alice).code == 0
+    assert states("senders") == ["signs too, until GAMING holds a newer one", "signs"]
+    assert tell("keys", "revoke", "--generation", "2", environ=alice).code == 0
+    assert states("senders") == ["signs", "revoked"]
+    assert sorted(states("granted")).count("revoked") == 2
+    assert sorted(states("accepted")) == ["revoked", "valid"]
+    assert tell("keys", "revoke", "--host", "GAMING", environ=alice).code == 0
+    assert sorted(states("granted")).count("revoked") == 3
+
+
 def test_keys_move_under_a_passphrase_that_stands_in_a_file_or_on_stdin(
     tell: Say, alice: dict[str, str], tmp_path: Path
 ) -> None:
