@@ -46,7 +46,7 @@ from worker.reserve import Reserve
 from worker.runs.lost_runs import LostRuns
 from worker.runs.recovery import WHY_ENDED, Recovery
 from worker.runs.run_folders import RunFolders
-from worker.runs.runs import Runs
+from worker.runs.runs import Runs, follow_nothing
 from worker.sealed import SealedWorker
 from worker.seats import Seats
 from worker.settings import HostSettings
@@ -131,7 +131,7 @@ def build_parts(given: Given) -> Parts:
         given.environment,
         journal,
         other_limits_s=settings.other_limits_s,
-        follow=events.follow,
+        follow=events.follow if settings.uses_queue else follow_nothing,
     )
     make_claims = LaneClaims if settings.uses_queue else NoLaneClaims
     lanes = make_claims(connection, settings.host, clock, instance=instance)

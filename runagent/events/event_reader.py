@@ -34,12 +34,13 @@ class EventReader:
                 return found
             self._position += end + 1
             for line in data[:end].split(b"\n"):
-                event = read_job_event(line.decode("utf-8", "replace"))
+                text = line.decode("utf-8", "replace")  # whoever wrote it: nothing here raises
+                event = read_job_event(text)
                 if event is None or event.seq != self.next_seq:
                     continue  # torn by a crash: the number after it is the one that was due
                 self.next_seq += 1
                 if event.seq >= self._from_seq:
-                    found.append((event, line.decode("utf-8")))
+                    found.append((event, text))
             if found:
                 return found
 

@@ -179,3 +179,14 @@ def test_a_line_is_never_longer_than_a_batch_can_carry(tmp_path: Path) -> None:
     written = (tmp_path / LOG_NAME).read_bytes().splitlines()
     assert [len(line) < 256 * 1024 for line in written] == [True, True]
     assert lines(tmp_path)[0]["data"]["truncated"] is True
+
+
+def test_a_line_with_broken_letters_is_read_as_far_as_it_can_be(tmp_path: Path) -> None:
+    log = log_in(tmp_path)
+    log.append(said("one MARK"), 1)
+    log.append(said("two"), 1)
+    path = tmp_path / LOG_NAME
+    path.write_bytes(path.read_bytes().replace(b"MARK", b"\xff"))
+    found = EventReader(tmp_path).read()
+    assert [event.text for event, _ in found] == ["one \ufffd", "two"]
+    assert all(event.text in line for event, line in found)

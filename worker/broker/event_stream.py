@@ -32,6 +32,7 @@ from runagent.events.event_reader import EventReader
 from worker.announcer import Say
 from worker.journal.journal import Journal
 from worker.journal.records import LOCAL_SENDER, JobRecord
+from worker.journal.schema import JobState
 
 EVERY_S: Final = 0.5  # a person sees a line soon, and a thousand lines are one entry
 _AWAY_S: Final = 5.0
@@ -122,13 +123,17 @@ class EventStream:
         """Send what is due; say whether the broker took it."""
         with self._lock:
             followed, replays = list(self._followed.values()), list(self._replays)
+        is_taken = True
         try:
             for item in (*followed, *replays):
-                if self._advance(item):
-                    self._drop(item)
-        except (RedisError, Unavailable, CouldNotCheck, OSError):
+                try:
+                    if self._advance(item):
+                        self._drop(item)
+                except OSError:
+                    is_taken = False  # this log cannot be read now: those of other jobs go on
+        except (RedisError, Unavailable, CouldNotCheck):
             return False  # the log keeps it
-        return True
+        return is_taken
 
     def _is_busy(self) -> bool:
         with self._lock:
@@ -201,7 +206,7 @@ class EventStream:
             return True
         folder = self._folder_of(item.job_id)
         if record.result is None:
-            return False
+            return record.state is JobState.REFUSED  # declined: no more comes of it from here
         if record.kind != Kind.RUN_AGENT or not folder.is_dir() or item.told:
             return True
         item.told = True
