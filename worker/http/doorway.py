@@ -59,6 +59,8 @@ class Doorway:
             task = loop.create_task(self._serve(accepted))
             self._places[task] = None
             task.add_done_callback(self._places.pop)
+            # An accept that need not wait gives nobody a turn: a flood would hold the whole door.
+            await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Let what is being answered end, for a few seconds; end the rest."""

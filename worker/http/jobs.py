@@ -65,6 +65,10 @@ class PostedJobs:
             if self._is_draining() or not self._slots.take(SLOT_WAIT_S):
                 posted.put_off()
                 return
+            if self._is_draining():  # since the wait: nothing new starts beside the drain
+                self._slots.give_back()
+                posted.put_off()
+                return
             try:
                 self._slots.start(job_id, partial(self._perform, job, posted))
             except RuntimeError:  # no thread can be started: the slot is free again
