@@ -191,12 +191,7 @@ def test_jobs_that_were_swapped_moved_or_altered_are_dead_letters_and_never_star
 
 def channels_of(host: Host) -> list[str]:
     names = [naming.bell_channel(host.queue_name), naming.bell_channel(naming.lane_queue(LANE))]
-    names += [naming.done_channel(new_job_id())]
-    return [*names, *([naming.control_channel(host.name)] if _has_control() else [])]
-
-
-def _has_control() -> bool:
-    return hasattr(naming, "control_channel")
+    return [*names, naming.done_channel(new_job_id()), naming.control_channel(host.name)]
 
 
 def test_channels_wake_and_carry_nothing_whatever_is_said_in_them(
