@@ -140,9 +140,17 @@ class Runs:
         outcome = self._await(job_id, spec, role=role)
         if self._stopping and outcome.exit_code != 0:
             raise RunDied(f"stopped with its listener ({self._stopping})", code="interrupted")
-        if outcome.exit_code != 0 and self._journal.cancels.of_job(job_id) is not None:
+        if outcome.exit_code != 0 and self._was_taken_back(job_id):
             raise RunDied("taken back while it ran", code="cancelled")
         return outcome
+
+    def _was_taken_back(self, job_id: str) -> bool:
+        """Say whether the sender took back what ran just now. A journal that cannot be read says
+        no: an error would tell that nothing was started, and another host would start it again."""
+        try:
+            return self._journal.cancels.of_job(job_id) is not None
+        except (Unavailable, CouldNotCheck):
+            return False
 
     def _await(self, job_id: str, spec: ProcessSpec, *, role: str) -> ProcessOutcome:
         runner = RecordingRunner(self._runner, self._journal.processes, job_id, role=role)
