@@ -11,14 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import redis
 
@@ -40,6 +37,7 @@ from stage import (
     running,
     say,
 )
+from stops import watch_signals
 from witness import Witness
 
 BRIEF = "The test of calc.add in test_calc.py fails. Mend calc.py; change nothing else."
@@ -75,19 +73,13 @@ def tell_story(stage: Stage, options: argparse.Namespace) -> str:
     return printed
 
 
-def stop(number: int, _frame: FrameType | None) -> NoReturn:
-    """Leave through every `finally`, with the exit code that a shell gives to the signal."""
-    raise SystemExit(128 + number)
-
-
 def main() -> int:
     """Run the demo; return 0 when everything holds."""
     parser = argparse.ArgumentParser(prog="demo.py", description="One signed job, end to end.")
     parser.add_argument("--agent", choices=("codex", "claude", "gemini", "grok"))
     parser.add_argument("--without-listener", action="store_true", help="show that it then fails")
     options = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    watch_signals()
     began = time.monotonic()
     scripted = options.agent is None
     if scripted:

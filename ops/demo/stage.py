@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import redis
+from stops import held_back, leave_if_asked
 
 HERE = Path(__file__).resolve().parent
 VERB = Path(sys.executable).with_name("fleet-dispatch")
@@ -79,6 +80,7 @@ def wait_for(what: str, look: Callable[[], _Found | None], seconds: float) -> _F
     """Return what `look` finds; raise DemoFailed when it finds nothing in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
+        leave_if_asked()
         found = look()
         if found is not None:
             return found
@@ -163,6 +165,7 @@ def git(stage: Stage, *arguments: str) -> str:
 
 def run_verb(stage: Stage, *arguments: str, timeout_s: float = VERB_S) -> str:
     """Run one verb to its end and return its stdout; raise DemoFailed unless it exits 0."""
+    leave_if_asked()
     try:
         done = subprocess.run(
             [VERB, *arguments],
@@ -186,7 +189,7 @@ def run_verb(stage: Stage, *arguments: str, timeout_s: float = VERB_S) -> str:
 def running(stage: Stage, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """Keep one verb running; yield its process and the file with all that it says."""
     log = stage.root / f"{arguments[0]}.log"
-    with log.open("wb") as sink:
+    with held_back(), log.open("wb") as sink:
         process = subprocess.Popen(
             [VERB, *arguments],
             cwd=stage.root,
@@ -197,6 +200,7 @@ def running(stage: Stage, *arguments: str) -> Iterator[tuple[subprocess.Popen[by
             start_new_session=True,  # Ctrl-C reaches us, and we end it in order
         )
     try:
+        leave_if_asked()
         yield process, log
     finally:
         end(process)

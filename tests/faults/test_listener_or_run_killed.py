@@ -146,7 +146,11 @@ def test_a_job_that_has_ended_is_never_ended_again(host: Host) -> None:
 
 
 # --- at each step of the journal ---------------------------------------------------------------
-@pytest.mark.parametrize("point", [point for point, who in POINTS.items() if who == "listener"])
+# A cancel has its own moment and its own tests (test_cancelled).
+@pytest.mark.parametrize(
+    "point",
+    [point for point, who in POINTS.items() if who == "listener" and point != "after_cancel_taken"],
+)
 @pytest.mark.parametrize("aud", [None, LANE_AUD], ids=["for the host", "for the lane"])
 def test_a_listener_killed_at_a_step_of_the_journal_leaves_one_start_and_one_result(
     aud: str | None, point: str, dying: Host
