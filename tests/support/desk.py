@@ -67,7 +67,7 @@ class Desk:
         self.machine = Machine(
             home=home,
             programs=folder / "programs",
-            redis_url="redis://127.0.0.1:1/0",  # nobody is there: a local run asks no broker
+            redis_url="",  # none is named: a local run asks no broker
             name="DESK",
             sandbox="auto",
         )

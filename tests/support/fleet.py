@@ -56,7 +56,7 @@ class Machine:
             "USER": "tester",
             "LANG": "C.UTF-8",
             "FLEET_DISPATCH_HOME": str(self.home / "fleet"),
-            "FLEET_DISPATCH_REDIS_URL": self.redis_url,
+            **({"FLEET_DISPATCH_REDIS_URL": self.redis_url} if self.redis_url else {}),
             "FLEET_DISPATCH_SANDBOX": self.sandbox,
             "PYTHONSAFEPATH": "1",
             **{k: v for k, v in os.environ.items() if k.startswith(("COVERAGE_", "COV_CORE"))},
@@ -210,8 +210,21 @@ def commit_everything(folder: Path) -> None:
     git(folder, "commit", "--quiet", "--message", "as received")
 
 
+# A CLI says its version and its options before it does anything, and a stand-in does no less.
+_CLIS = frozenset({"claude", "codex", "gemini", "agy", "grok", "ollama"})
+_SAYS_NOTHING_OF_ITSELF = """import sys
+if len(sys.argv) <= 3 and sys.argv[-1] in ("--version", "--help"):
+    sys.exit()
+"""
+
+
 def place_program(folder: Path, name: str, text: str) -> Path:
-    """Place an executable Python script called `name` into `folder`, run by this interpreter."""
+    """Place an executable Python script called `name` into `folder`, run by this interpreter.
+
+    An agent's stand-in that does not look for `--version` itself ends at once when it is asked.
+    """
+    if name in _CLIS and "--version" not in text:
+        text = _SAYS_NOTHING_OF_ITSELF + text
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     python = os.path.realpath(sys.executable)  # a checkout, and so a venv, may lie behind a space
