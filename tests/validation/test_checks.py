@@ -235,3 +235,9 @@ def test_a_command_that_was_planned_and_not_reached_stands_there_as_not_run() ->
 def test_nothing_planned_is_nothing_run() -> None:
     told = validation_of(plan_checks(None, []), [])
     assert (told.ran, told.source, told.commands) == (False, NONE, ())
+
+
+def test_a_validator_that_the_policy_names_is_started_as_it_stands() -> None:
+    plan = plan_checks("unit", ("app.sln",), argv=("python3", "-m", "pytest", "a b"))
+    assert [command.argv for command in plan.commands] == [("python3", "-m", "pytest", "a b")]
+    assert plan.source is ValidationSource.OVERRIDE
