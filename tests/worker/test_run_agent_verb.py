@@ -293,9 +293,10 @@ def test_a_result_is_utf8_whatever_the_locale(desk: Desk) -> None:
     assert "caf\u00e9 \u20ac" in done.result["summary"]
 
 
-def test_a_refused_run_leaves_no_folder_in_the_state(desk: Desk) -> None:
+def test_a_refused_run_leaves_its_log_of_events_and_nothing_else(desk: Desk) -> None:
     assert desk.run(*desk.options(branch="nowhere")).code == 2
-    assert list((desk.fleet / "state" / "runs").iterdir()) == []
+    (folder,) = (desk.fleet / "state" / "runs").iterdir()
+    assert [path.name for path in folder.iterdir()] == ["events.jsonl"]
 
 
 def wait_for(path: Path) -> None:
