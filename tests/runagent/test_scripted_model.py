@@ -18,7 +18,7 @@ from tests.support.model.server import ModelServer, running_model
 
 _SHELL = {"command": {"type": "string"}, "description": {"type": "string"}}
 _WRITE = {"file_path": {"type": "string"}, "content": {"type": "string"}}
-_PLACE = "Working directory: /work/tree"
+_PLACE = "Working directory: /srv/tree"
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_a_file_is_written_in_the_folder_that_the_request_names(
 ) -> None:
     make, path = _APIS[api]
     _, data, _ = _ask(model, f"/write/{api}/{path}", make())
-    wanted = b"Add File: hello.txt" if api == "responses" else b"/work/tree/hello.txt"
+    wanted = b"Add File: hello.txt" if api == "responses" else b"/srv/tree/hello.txt"
     assert wanted in data
 
 
