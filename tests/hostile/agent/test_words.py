@@ -60,7 +60,6 @@ def run_on_a_terminal(desk: Desk) -> tuple[dict[str, object], str, str]:
     """Run the verb with a terminal as stderr; return result, stdout and what the terminal got."""
     ours, theirs = pty.openpty()
     environment = desk.machine.environment
-    del environment["FLEET_DISPATCH_REDIS_URL"]
     process = subprocess.Popen(
         desk.words("--validate-cmd", "true"),
         env=environment,
