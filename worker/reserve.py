@@ -9,7 +9,9 @@ anything but this one file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -70,17 +72,22 @@ class Reserve:
 
     def lend(self, act: Callable[[], _T]) -> _T:
         """Return what `act` returns; if the disk is full for it, give the room back and do it once
-        more. Raises what `act` raises."""
+        more, also where the room was given back before: whoever tried to take it again meanwhile
+        had the rest of the disk for that moment. Raises what `act` raises."""
         try:
             return act()
         except DiskFull:
             with self._lock:
-                if not self._give_back():
-                    raise
+                self._give_back()
                 return act()
 
     def _take(self) -> None:
-        """Fill the file with real blocks; what fails half-way leaves nothing."""
+        """Fill the file with real blocks; what fails half-way leaves nothing.
+
+        Where the room is plainly not there nothing is tried: a try takes what others need now.
+        """
+        if shutil.disk_usage(self._path.parent).free < self._size_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(self._path, flags, 0o600)
         with open(descriptor, "r+b") as file:
@@ -89,9 +96,7 @@ class Reserve:
             else:
                 file.writelines(_CHUNK for _ in range(0, self._size_bytes, len(_CHUNK)))
 
-    def _give_back(self) -> bool:
-        """Remove the file; say whether it was there."""
+    def _give_back(self) -> None:
+        """Remove the file, where it is there."""
         with contextlib.suppress(OSError):
             self._path.unlink()
-            return True
-        return False

@@ -6,6 +6,8 @@ One machine is sender and host; everything goes through the installed command.
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,17 +104,25 @@ def test_a_result_that_was_lost_before_the_sender_saw_it_is_brought_by_sending_a
 def test_a_running_job_of_a_lane_is_not_queued_again_by_itself_and_says_so(
     machine: Machine, broker: Broker
 ) -> None:
+    """Until its host beats again nobody can know; then the host's own word is what is shown."""
     with machine.listening(LANE) as listener:
         job_id = send(machine, task="wait until released")
         wait_until(lambda: starts(machine) == 1, "the agent has started")
-        empty(broker)
-        row = row_of(machine, job_id)
+        os.kill(listener.pid, signal.SIGSTOP)
+        try:
+            empty(broker)
+            row = row_of(machine, job_id)
+            swept = machine.read_json("sweep")["jobs"]
+        finally:
+            os.kill(listener.pid, signal.SIGCONT)
         assert row["state"] == "claim_unknown"
         assert f"fleet-dispatch sweep {job_id} --resend-lane" in row["why"]
+        assert swept == [{"jobId": job_id, "did": "claim_unknown"}]
+        wait_until(lambda: row_of(machine, job_id)["state"] == "started", "its host beats again")
+        assert row_of(machine, job_id)["host"] == "NORTH"
+        machine.read_json("sweep")
         with broker.client() as connection:
-            queue = naming.rq_list(naming.lane_queue(LANE))
-            machine.read_json("sweep")
-            assert connection.llen(queue) == 0
+            assert connection.llen(naming.rq_list(naming.lane_queue(LANE))) == 0
         (machine.home / "released").touch()
         wait_until(lambda: f"published job={job_id}" in listener.text(), "it has ended", 60)
         assert wait_for(machine, job_id) == "completed"

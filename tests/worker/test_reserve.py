@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +80,37 @@ def test_a_disk_that_stays_full_is_told_and_other_errors_release_nothing(tmp_pat
     with pytest.raises(DiskFull):
         reserve.lend(full)
     assert not reserve.is_held
+
+
+def test_what_is_owed_is_written_while_another_process_tries_to_take_the_room_again(
+    tmp_path: Path,
+) -> None:
+    """A try that fails must not have used up the last free bytes meanwhile."""
+    taker = (
+        "import sys; from pathlib import Path; from worker.reserve import Reserve\n"
+        "reserve = Reserve(Path(sys.argv[1]))\nprint('ready', flush=True)\n"
+        "while not Path(sys.argv[2]).exists(): assert not reserve.hold()\n"
+    )
+    done = tmp_path / "done"
+
+    def owe(path: Path) -> None:
+        try:
+            path.write_bytes(b"x" * 200_000)
+        except OSError as error:
+            raise DiskFull(str(error)) from error
+
+    with small_volume(tmp_path / "disk", megabytes=20) as disk:
+        os.truncate(fill(disk), 20 * 2**20 - RESERVE_BYTES + 64 * 1024)
+        command = [sys.executable, "-c", taker, str(disk), str(done)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            try:
+                for _ in range(300):
+                    Reserve(disk).lend(lambda: owe(disk / "owed"))
+            finally:
+                done.touch()
+        assert process.returncode == 0
 
 
 def test_a_folder_that_cannot_be_written_is_not_a_full_disk(tmp_path: Path) -> None:

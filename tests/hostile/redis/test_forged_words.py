@@ -169,15 +169,16 @@ def test_jobs_that_were_swapped_moved_or_altered_are_dead_letters_and_never_star
     one, two = (attacked.push(attacked.job(), queue="parked") for _ in range(2))
     elsewhere = attacked.job(aud=naming.lane_audience(LANE))
     moved = attacked.push(elsewhere, queue="parked")
-    starts, letters = attacked.starts, len(attacked.dead_letters())
+    starts = attacked.starts
     with attacked.broker.client() as client:
+        client.delete(naming.dead_letters())  # another test may have filled it to its bound
         first, second = (client.hget(f"rq:job:{job}", "data") for job in (one, two))
         client.hset(f"rq:job:{one}", "data", second)
         client.hset(f"rq:job:{two}", "data", first)
         queue = naming.rq_list(attacked.queue_name)
         client.delete(naming.rq_list("parked"))
         client.rpush(queue, one, two)
-        wait_until(lambda: len(attacked.dead_letters()) >= letters + 2, "both are buried", 60)
+        wait_until(lambda: len(attacked.dead_letters()) >= 2, "both are buried", 60)
         reasons = {letter["reason"] for letter in attacked.dead_letters()[:2]}
         assert reasons == {"moved"}
         assert attacked.starts == starts

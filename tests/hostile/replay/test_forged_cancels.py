@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,16 +28,17 @@ from tests.support.own_client import leave_cancel, sha256_of, sign_ask, sign_can
 Job = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    folder = tmp_path_factory.mktemp("forged")
-    with running_broker(folder / "broker") as server:
-        with listening_host(folder / "fleet", server, options=("--concurrency", "2")) as listening:
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    with running_broker(tmp_path / "broker") as server:
+        with listening_host(
+            tmp_path / "fleet", server, options=("--concurrency", "2")
+        ) as listening:
             yield listening
             listening.release()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def other(host: Host) -> Sender:
     """Another sender, whose jobs this host takes as well."""
     keys = host.home.parent / "mallory" / "keys"
