@@ -19,6 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from redis import Redis
+
+from contracts import naming
+
 PROGRAM = str(Path(sys.executable).with_name("fleet-dispatch"))
 _READY_S = 30.0
 _END_S = 30.0
@@ -165,8 +169,16 @@ class Listener:
         assert self.process.poll() is None, f"the listener ended:\n{self.text()}"
         if b" listening " not in self.log.read_bytes()[self._log_start :]:
             return False
+        if self._machine.redis_url.startswith("redis://127.0.0.1"):  # others want what a verb knows
+            return self._has_beaten()
         rows = self._machine.read_json("hosts")["hosts"]
         return any(row["host"] == self._machine.name and row["state"] == "live" for row in rows)
+
+    def _has_beaten(self) -> bool:
+        """Say whether this very process has beaten, without a process for the question."""
+        with Redis.from_url(self._machine.redis_url) as connection:
+            beat = connection.get(naming.host_key(self._machine.name))
+        return beat is not None and json.loads(beat)["pid"] == self.pid
 
 
 def git(folder: Path, *arguments: str) -> str:
