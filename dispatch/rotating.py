@@ -68,7 +68,14 @@ def rotate(
     }
     if files:
         _check_out(out, list(files.values()))
-    write_private_file(keys_dir / record_name(master), dump_record(master), replace=False)
+    try:
+        write_private_file(keys_dir / record_name(master), dump_record(master), replace=False)
+    except FileExistsError as error:
+        raise Refused(
+            f"another rotation made generation {master.generation} just now",
+            code="exists",
+            remedy="look at it with `fleet-dispatch keys list`",
+        ) from error
     for grant in grants:
         _hand_over(keys_dir, grant, files.get(grant.host), clock)
     ring.look_again()

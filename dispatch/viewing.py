@@ -85,7 +85,10 @@ class Viewing:
             ):  # of nobody whom we granted a key
                 claims = open_delivery(text, self._answers.keyring, sent)
                 counts[claims.iss, claims.code.value] += 1
-        parts = [f"{host} answered {code} {n} times" for (host, code), n in sorted(counts.items())]
+        parts = [
+            f"{host} answered {code} {'once' if n == 1 else f'{n} times'}"
+            for (host, code), n in sorted(counts.items())
+        ]
         return "; ".join(parts)
 
     def _taken_back(self, view: JobView) -> JobView:

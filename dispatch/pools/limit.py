@@ -98,6 +98,8 @@ def checked_limit(unit: Unit, window: str, cap: float, estimate: float | None) -
         whole_estimate = 1
         if estimate not in (None, 1):
             problems.append(Problem("--estimate", "is one run for runs", "leave it out"))
+    if unit is not Unit.DOLLARS and 0 <= whole_cap != cap:
+        problems.append(Problem("--cap", f"is no whole number of {unit.value}", "1, or 0 for none"))
     for option, number in (("--cap", whole_cap), ("--estimate", whole_estimate)):
         if not 0 <= number <= _COUNT_MAX:
             problems.append(Problem(option, "is out of bounds", f"0 to {_COUNT_MAX}"))

@@ -61,4 +61,7 @@ def test_pools_are_set_shown_listed_opened_and_removed(
 def test_what_makes_no_pool_and_no_limit_is_refused(govern: Callable[..., Any]) -> None:
     assert govern("set", "gpt", "--cap", "1", "--window", "1h").code == 2
     assert govern("set", "codex", "--cap", "1", "--window", "forever").code == 2
+    half = govern("set", "codex", "--cap", "0.5", "--unit", "runs", "--window", "1h")
+    assert half.code == 2, "a half run is not rounded to none"
+    assert "--cap" in half.err and "whole number of runs" in half.err
     assert "Example" in govern("set", "--help").out

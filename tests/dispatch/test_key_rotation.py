@@ -224,6 +224,24 @@ def test_a_file_that_is_in_the_way_stops_a_rotation_before_it_begins(fleet: Flee
     assert fleet.kids("host:PC2") == ["alice/1/job/host:PC2"]
 
 
+def test_of_two_rotations_at_once_one_says_that_the_other_was_first(fleet: Fleet) -> None:
+    stale = SenderKeyring.load(fleet.sender.keys_dir, "alice", ManualClock())
+    assert len(stale.masters) == 1
+    first = fleet.rotate()
+    with pytest.raises(Refused, match="another rotation made generation 2") as refused:
+        rotate(
+            stale,
+            algorithm=None,
+            out=fleet.folder / "elsewhere",
+            days=3_650,
+            grant_days=365,
+            own_host="ALICES",
+            clock=fleet.clock,
+        )
+    assert refused.value.code == "exists"
+    assert fleet.sender.masters[-1] == first.master
+
+
 def test_a_new_generation_may_be_of_another_algorithm(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, "HS256")
     made = fleet.rotate("Ed25519")
