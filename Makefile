@@ -7,6 +7,8 @@
 #                         (SECONDS=60: a tenth of it; SEED=7: the same dice again)
 #   make e2e              four real CLIs from npm, through the whole product on loopback
 #                         (needs node and the registry; ARGS="--json", ARGS="--only commits")
+#   make bench            what it costs beside what it replaces, into docs/performance.md
+#                         (QUICK=1: smaller sizes, on stdout; ARGS="--only enqueue")
 #   make format           rewrite the code in the house's format
 #   make schemas          write the golden files (schemas, names, service units, vectors) from the code
 #   make verdict-table    play every trick of an agent anew and write the table of docs/verdict.md
@@ -14,11 +16,12 @@
 
 .POSIX:
 .NOTPARALLEL:
-.PHONY: demo test soak e2e check check-static check-rest check-coverage check-format check-lint check-types \
+.PHONY: demo test soak e2e bench check check-static check-rest check-coverage check-format check-lint check-types \
 	check-floors check-wheel format schemas verdict-table clean setup setup-demo help
 
 AGENT =
 ARGS =
+QUICK =
 WORKERS = 2
 SECONDS = 600
 SEED =
@@ -55,6 +58,10 @@ soak: setup
 # Installs the CLIs into a cache outside of the project. Ends with 77 where node or disk is missing.
 e2e: setup
 	@PYTHONSAFEPATH= $(PY) -m tests.real $(ARGS)
+
+# Ratios to baselines that run in turns with it; a missed goal is told, and is no failure.
+bench: setup
+	@PYTHONSAFEPATH= $(PY) -m tests.bench $(if $(QUICK),--quick) $(ARGS)
 
 # Format, lint, types and floors first: they fail in seconds. The tests hold module sizes, names and
 # the wheel's contents (tests/house); coverage reads the data that the tests left.
