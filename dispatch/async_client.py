@@ -19,7 +19,8 @@ from dispatch.client import FleetClient
 from dispatch.hosts import HostView
 from dispatch.job_handle import JobHandle
 from dispatch.job_views import JobView
-from dispatch.queue import AsyncBells, Pushed
+from dispatch.queue import Pushed
+from dispatch.queue.async_bells import AsyncBells
 from dispatch.queue.result_store import RECHECK_S
 from dispatch.results import JobResult
 from dispatch.settings import Settings, load_settings

@@ -18,6 +18,7 @@ from typing import Any, Final
 import click
 
 from contracts.errors import ExitCode
+from dispatch.collecting import collect_seldom
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,7 @@ def command() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. The last boundary: what a verb raised is handled in the verb,
     what click found wrong with the words is handled here."""
+    collect_seldom()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = command.main(args=words, prog_name="fleet-dispatch", standalone_mode=False)

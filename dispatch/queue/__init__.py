@@ -1,17 +1,22 @@
 """The queue: the only place on this side that imports redis and rq.
 
 `FleetQueue` speaks the shapes of `contracts.naming` and knows nothing of keys; what it carries is
-signed elsewhere and checked elsewhere. Its errors are the house's own.
+signed elsewhere and checked elsewhere. Its errors are the house's own. `AsyncBells` is loaded when
+first named: no verb waits in asyncio.
 """
 
 from __future__ import annotations
 
-from dispatch.queue.async_bells import AsyncBells
+from typing import TYPE_CHECKING, Any
+
 from dispatch.queue.board import HostTrace
 from dispatch.queue.control_box import TakenBack
 from dispatch.queue.fleet_queue import FleetQueue, Outgoing, Pushed
 from dispatch.queue.result_store import StoredAs
 from dispatch.queue.whereabouts import Place, Whereabouts
+
+if TYPE_CHECKING:
+    from dispatch.queue.async_bells import AsyncBells
 
 __all__ = [
     "AsyncBells",
@@ -24,3 +29,12 @@ __all__ = [
     "TakenBack",
     "Whereabouts",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the bells of asyncio when they are first named."""
+    if name == "AsyncBells":
+        from dispatch.queue.async_bells import AsyncBells
+
+        return AsyncBells
+    raise AttributeError(f"module 'dispatch.queue' has no attribute {name!r}")

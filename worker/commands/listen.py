@@ -9,6 +9,7 @@ import click
 
 from contracts.clock import SystemClock
 from contracts.errors import InvalidRequest, Problem
+from dispatch.collecting import collect_as_usual
 from dispatch.commands.boundary import boundary
 from dispatch.settings import REDIS_VARIABLE
 from runagent.process import system_runner
@@ -95,4 +96,5 @@ def command(
         say=Announcer(clock, as_json=as_json),
     )
     listener.install_signals()
+    collect_as_usual()
     listener.run()

@@ -10,13 +10,10 @@ import os
 from collections.abc import Mapping
 
 from contracts.clock import Clock
-from dispatch.pools.ledger import Ledger
-from dispatch.queue.link import connect
 from runagent.environment import agent_environment
 from runagent.governor import CommandGovernor, Governor
 from runagent.process import ProcessRunner
 from worker.governor.chain import GovernorChain
-from worker.governor.pool_governor import PoolGovernor
 from worker.settings import HostSettings
 
 
@@ -36,6 +33,11 @@ def host_governor(
             )
         )
     if chosen.use_pools:
+        # loaded here: redis is slow to import, and only a host with a broker has pools to ask
+        from dispatch.pools.ledger import Ledger
+        from dispatch.queue.link import connect
+        from worker.governor.pool_governor import PoolGovernor
+
         ledger = Ledger(connect(settings.redis_url), settings.redis_url)
         governors.append(PoolGovernor(ledger, chosen.accounts, clock, lease_s=chosen.lease_s))
     return GovernorChain(governors) if governors else None

@@ -34,7 +34,7 @@ RUN_COMMAND: Final = (
     sys.executable,
     "-P",
     "-c",
-    "from worker.runs.run_process import main; main()",
+    "from worker.runs.run_start import main; main()",
 )
 # Beyond two attempts, the worktree and the validation: evidence on a large tree, imports, journal.
 _SLACK_S: Final = 600.0
