@@ -22,7 +22,8 @@ from dispatch.sent_receipts import SentReceipts
 
 # Jobs whose end is open. One that was never accepted is nobody's concern once its time is over.
 _OPEN: Final = """
-    job_id NOT IN (SELECT job_id FROM results) AND job_id NOT IN (SELECT job_id FROM receipts)
+    has_end = 0
+    AND job_id NOT IN (SELECT job_id FROM results) AND job_id NOT IN (SELECT job_id FROM receipts)
     AND (pushed_at IS NOT NULL OR exp >= ?)
 """
 
@@ -176,7 +177,9 @@ class SentJobs:
         """
         with self._file.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO results VALUES (?, ?)", (job_id, envelope))
-            connection.execute("UPDATE sent SET envelope = '' WHERE job_id = ?", (job_id,))
+            connection.execute(
+                "UPDATE sent SET envelope = '', has_end = 1 WHERE job_id = ?", (job_id,)
+            )
             row = connection.execute(
                 "SELECT envelope FROM results WHERE job_id = ?", (job_id,)
             ).fetchone()

@@ -22,6 +22,8 @@ class SentReceipts:
             )
             query = "SELECT envelope FROM receipts WHERE job_id = ?"
             row = connection.execute(query, (job_id,)).fetchone()
+            if row is not None:
+                connection.execute("UPDATE sent SET has_end = 1 WHERE job_id = ?", (job_id,))
         return None if row is None else str(row[0])
 
     def kept(self, job_id: str) -> str | None:

@@ -23,10 +23,12 @@ class Housekeeping:
         self._clock = clock
         self._say = say
 
-    def tidy(self) -> None:
-        """Do it once. A journal that cannot be written now is no reason to fail."""
+    def tidy(self, stop: threading.Event | None = None) -> None:
+        """Do it once, or until `stop` is set. A journal that cannot be written now is no reason to
+        fail."""
+        is_over = _never if stop is None else stop.is_set
         try:
-            forgotten, removed = self._journal.prune(), self._folders.tidy()
+            forgotten, removed = self._journal.prune(is_over), self._folders.tidy(is_over)
         except (Unavailable, CouldNotCheck) as error:
             self._say("not_tidied", reason=error.message)
             return
@@ -36,4 +38,8 @@ class Housekeeping:
     def run(self, stop: threading.Event) -> None:
         """Do it every hour until `stop` is set."""
         while not self._clock.wait(stop, _EVERY_S):
-            self.tidy()
+            self.tidy(stop)
+
+
+def _never() -> bool:
+    return False

@@ -81,7 +81,7 @@ class Listener:
         threading.Thread(target=parts.probes.look, name="probes", daemon=True).start()
         try:
             parts.recovery.run()
-            parts.housekeeping.tidy()
+            background.append(self._tidy_first(ended))
             if settings.worktrees.gc:
                 parts.collection.start(ended)
             if parts.door is not None:
@@ -101,6 +101,14 @@ class Listener:
                 for thread in background:
                     thread.join(_JOIN_S)
                 self._close()
+
+    def _tidy_first(self, ended: threading.Event) -> threading.Thread:
+        """Start the first tidying: after a recovery, and beside the jobs, since a hundred thousand
+        of them may be due at once."""
+        tidy = self._parts.housekeeping.tidy
+        thread = threading.Thread(target=tidy, args=(ended,), name="tidy")
+        thread.start()
+        return thread
 
     def _background(self) -> dict[str, Callable[[threading.Event], None]]:
         """Return what runs beside the jobs, by name. Without a queue nothing touches the broker."""

@@ -133,7 +133,8 @@ def test_a_record_of_the_first_version_is_brought_up_to_date_once(
     assert (found[0].pushed_at, found[0].give_up_at, found[0].pushes) == (None, None, 0)
     assert sent.kept_result(JOB.job_id) == "r"
     with closing(sqlite3.connect(folder / "sent.sqlite3")) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
+    assert sent.open_jobs(9, now=1_500) == [], "it has an end since before the mark of that"
 
 
 def test_a_key_is_forgotten_with_its_jobs_after_ninety_days(sent: SentJobs) -> None:
@@ -171,3 +172,41 @@ def test_the_first_receipt_stays_and_none_is_kept_beside_a_result(sent: SentJobs
     sent.record([other], now=1_000)
     sent.keep_result(other.job_id, "r")
     assert sent.receipts.keep(other.job_id, "late") is None
+
+
+def test_a_sweep_reads_the_jobs_whose_end_is_open_and_no_others(
+    sent: SentJobs, tmp_path: Path
+) -> None:
+    jobs = [replace(JOB, job_id=f"{n:020d}", iat=1_000 + n, pushed_at=1_000) for n in range(6)]
+    sent.record(jobs, now=1_000)
+    sent.keep_result(jobs[0].job_id, "r")
+    sent.receipts.keep(jobs[1].job_id, "receipt")
+    with closing(sqlite3.connect(tmp_path / "state" / "sent.sqlite3")) as older, older:
+        # As a process of an earlier version ends a job.
+        older.execute("INSERT INTO results VALUES (?, 'r')", (jobs[2].job_id,))
+    assert [job.job_id for job in sent.open_jobs(9, now=1_500)] == [j.job_id for j in jobs[3:]]
+    seen = [replace(job, looked_at=1_500) for job in jobs[3:5]]
+    assert sent.open_jobs(2, now=1_501) == seen
+
+
+def test_neither_a_sweep_nor_an_enqueue_reads_all_jobs_that_are_remembered(
+    sent: SentJobs, tmp_path: Path
+) -> None:
+    statements: list[str] = []
+    with sent._file.reading() as connection:  # it is kept, and taken again by the calls below
+        connection.set_trace_callback(statements.append)
+    sent.record([JOB], now=1_000)
+    sent.record_once([], AskedOnce("alice", "nightly", "asked"), now=1_000)
+    sent.open_jobs(50, now=1_000)
+    sent.recent(50)
+    sent.receipts.untold(50)
+    asked = [text for text in statements if text.split()[0] in ("SELECT", "UPDATE", "DELETE")]
+    assert len(asked) >= 6
+    with closing(sqlite3.connect(tmp_path / "state" / "sent.sqlite3")) as reader:
+        for statement in asked:
+            for row in reader.execute(f"EXPLAIN QUERY PLAN {statement}"):
+                of_open = any(
+                    f"INDEX {name}" in row[3] for name in ("sent_open", "receipts_untold")
+                )
+                in_order = "INDEX sent_by_time" in row[3] and "LIMIT 50" in statement
+                assert not row[3].startswith("SCAN") or of_open or in_order, (row[3], statement)

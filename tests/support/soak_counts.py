@@ -110,7 +110,7 @@ def count_journals(counts: Counts, fleet: Fleet) -> None:
         journal = Journal(host.journal_file, SystemClock())
         try:
             ours = {job for job in fleet.sent if journal.find(job) is not None}
-            orphans, owed = journal.orphans(), journal.unpublished()
+            orphans, owed = journal.orphans(), list(journal.unpublished())
             odd = [job for job in ours if not _is_sound([r.state for r in journal.history(job)])]
         finally:
             journal.close()

@@ -52,9 +52,7 @@ class Cancels:
         with self._file.writing() as database:
             if _find(database, cancel.job, cancel.iss, cancel.job_sha256) is not None:
                 return False
-            query = "SELECT count(*) FROM cancels WHERE iss = ?"
-            kept = database.execute(query, (cancel.iss,)).fetchone()[0]
-            if kept >= UNKNOWN_MAX and not is_known:
+            if not is_known and _count(database, cancel.iss) >= UNKNOWN_MAX:
                 raise EnvelopeRefused("too many cancels of jobs that are not here", code="too_many")
             database.execute(
                 "INSERT INTO cancels (job, iss, job_sha256, iat, why, taken_at)"
@@ -106,6 +104,11 @@ def forget_old(database: sqlite3.Connection, now: float) -> float:
         return 0.0
     database.execute("DELETE FROM cancels WHERE iat < ?", bound)
     return float(newest) + 1.0
+
+
+def _count(database: sqlite3.Connection, iss: str) -> int:
+    row = database.execute("SELECT count(*) FROM cancels WHERE iss = ?", (iss,)).fetchone()
+    return int(row[0])
 
 
 def _find(database: sqlite3.Connection, job_id: str, iss: str, sha256: str) -> Cancel | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,13 +25,14 @@ from worker.journal.owners import is_alive, this_process
 from worker.journal.processes import Processes
 from worker.journal.records import JobRecord, NewJob, Transition
 from worker.journal.repo_trust import JournalRepoTrust
-from worker.journal.retention import forget_old
+from worker.journal.retention import forget_some
 from worker.journal.schema import JobState
 from worker.journal.store import JournalFile
 from worker.journal.trees import JournalTrees
 from worker.journal.witness import Witness
 
 _WHY_MAX_CHARS: Final = 500
+_PAGE: Final = 50  # results read at once: some of them have a megabyte
 
 
 class Journal:
@@ -161,10 +163,17 @@ class Journal:
         with self._file.writing() as database:
             return queries.note_queued(database, job_id)
 
-    def unpublished(self) -> list[JobRecord]:
-        """Return the queued jobs whose result was not delivered yet, oldest first."""
-        with self._file.reading() as database:
-            return queries.unpublished(database)
+    def unpublished(self) -> Iterator[JobRecord]:
+        """Yield the queued jobs whose result was not delivered yet, oldest first. Results are large
+        and a broker may be away for days: few are in memory at once."""
+        last: JobRecord | None = None
+        while True:
+            with self._file.reading() as database:
+                page = queries.unpublished(database, _PAGE, last)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1]
 
     def orphans(self, host: str = "") -> list[JobRecord]:
         """Return the jobs that began here and have no end though their process is gone.
@@ -194,6 +203,11 @@ class Journal:
         with self._file.reading() as database:
             return queries.find(database, job_id)
 
+    def ends(self, job_ids: Sequence[str]) -> dict[str, bool]:
+        """Return of each job that is known whether it has ended; at most some hundred at once."""
+        with self._file.reading() as database:
+            return queries.ends(database, job_ids)
+
     def recent(self, limit: int) -> list[JobRecord]:
         """Return at most `limit` of the newest jobs, the newest first."""
         with self._file.reading() as database:
@@ -214,13 +228,19 @@ class Journal:
         with self._file.writing() as database:
             return queries.instance(database)
 
-    def prune(self) -> int:
-        """Forget delivered jobs that nobody may ask for any more; return how many."""
-        with self._file.writing() as database:
-            now = self._clock.wall()
-            forgotten, moment = forget_old(database, now)
-            epoch.refuse_before(database, max(moment, cancels.forget_old(database, now)))
-        return forgotten
+    def prune(self, stopped: Callable[[], bool] = lambda: False) -> int:
+        """Forget delivered jobs that nobody may ask for any more; return how many.
+
+        Some at a time, so that no claim waits long behind it; ends soon when `stopped()`.
+        """
+        total, forgotten = 0, 1
+        while forgotten and not stopped():
+            with self._file.writing() as database:
+                now = self._clock.wall()
+                forgotten, moment = forget_some(database, now)
+                epoch.refuse_before(database, max(moment, cancels.forget_old(database, now)))
+            total += forgotten
+        return total
 
     def _is_orphan(self, record: JobRecord, host: str) -> bool:
         alive = is_alive(record.owner)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+from collections.abc import Sequence
+from typing import Final
 
 from worker.journal.records import (
     HTTP_DOOR,
@@ -18,14 +20,27 @@ from worker.journal.records import (
     read_transition,
 )
 
-# Through which door a job came; jobs of an earlier version all came over a queue.
-_DOOR = "coalesce(json_extract(facts, '$.door'), '')"
+# A result that no sender's side holds: the condition of the index `jobs_kept_here`, word for word.
+KEPT_HERE: Final = "published_at IS NULL AND result NOT NULL"
+# Of these what is owed, and so the index `jobs_owed`: a local run owes nobody a message, and what
+# came by HTTP alone is fetched there. Jobs of an earlier version have no door: a queue.
+OWED: Final = (
+    f"{KEPT_HERE} AND iss != '{LOCAL_SENDER}'"
+    f" AND coalesce(json_extract(facts, '$.door'), '') != '{HTTP_DOOR}'"
+)
 
 
 def find(database: sqlite3.Connection, job_id: str) -> JobRecord | None:
     """Return the record of a job, or None."""
     row = database.execute(f"{SELECT_JOBS} jti = ?", (job_id,)).fetchone()
     return None if row is None else read_record(row)
+
+
+def ends(database: sqlite3.Connection, job_ids: Sequence[str]) -> dict[str, bool]:
+    """Return of each known job whether it has a result. At most some hundred ids at once."""
+    marks = ", ".join("?" for _ in job_ids)
+    query = f"SELECT jti, result NOT NULL AS has_end FROM jobs WHERE jti IN ({marks})"  # noqa: S608 - marks alone
+    return {row["jti"]: bool(row["has_end"]) for row in database.execute(query, job_ids)}
 
 
 def recent(database: sqlite3.Connection, limit: int) -> list[JobRecord]:
@@ -40,14 +55,14 @@ def without_end(database: sqlite3.Connection) -> list[JobRecord]:
     return [read_record(row) for row in database.execute(query)]
 
 
-def unpublished(database: sqlite3.Connection) -> list[JobRecord]:
-    """Return the queued jobs whose result was not delivered yet, oldest first: a local run owes
-    nobody a message, and what came by HTTP alone is fetched there."""
-    query = (
-        f"{SELECT_JOBS} published_at IS NULL AND result NOT NULL AND iss != ?"
-        f" AND {_DOOR} != ? ORDER BY claimed_at"
-    )
-    return [read_record(row) for row in database.execute(query, (LOCAL_SENDER, HTTP_DOOR))]
+def unpublished(
+    database: sqlite3.Connection, limit: int, after: JobRecord | None = None
+) -> list[JobRecord]:
+    """Return at most `limit` of the queued jobs whose result was not delivered yet, oldest first;
+    those behind `after` in that order."""
+    behind = (0.0, "") if after is None else (after.claimed_at, after.jti)
+    query = f"{SELECT_JOBS} {OWED} AND (claimed_at, jti) > (?, ?) ORDER BY claimed_at, jti LIMIT ?"
+    return [read_record(row) for row in database.execute(query, (*behind, limit))]
 
 
 def note_queued(database: sqlite3.Connection, job_id: str) -> bool:

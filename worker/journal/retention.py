@@ -10,35 +10,43 @@ import sqlite3
 from typing import Final
 
 from contracts import limits
+from worker.journal.queries import KEPT_HERE
 from worker.journal.records import HTTP_DOOR, LOCAL_SENDER
 
-# A job without a result that is past its time was declined here and belongs to another host. A
-# local run is owed to nobody, and what came by HTTP alone is fetched or not: they are kept as long
-# as a delivered result.
-_OLD_END: Final = """
-    (result NOT NULL AND :kept > (SELECT max(at) FROM transitions WHERE job = jti))
+FORGOTTEN_AT_ONCE: Final = 500  # some 20 ms of a transaction that every claim waits for
+_OLD_END: Final = ":kept > (SELECT max(at) FROM transitions WHERE job = jti)"
+_OF_HTTP: Final = "json_extract(facts, '$.door') = :http"
+
+# Each of the three is found by an index of its own, so that a look costs what there is to forget.
+# A claim is the first transition of a job, so its time bounds the last one's from below.
+_DELIVERED: Final = """
+    SELECT jti, facts, TRUE AS was_issued FROM jobs
+    WHERE published_at NOT NULL AND published_at < :kept AND exp < :replayable LIMIT :some
 """
-_OLD_HTTP: Final = f"(json_extract(facts, '$.door') = :http AND {_OLD_END})"
-_FORGET_JOBS: Final = f"""
-    DELETE FROM jobs WHERE exp < :replayable AND (
-        published_at < :kept
-        OR {_OLD_HTTP}
-        OR (result IS NULL AND 'refused' =
-            (SELECT state FROM transitions WHERE job = jti ORDER BY id DESC LIMIT 1))
-        OR (iss = :local AND {_OLD_END}))
+# A local run is owed to nobody, and what came by HTTP alone is fetched or not: they are kept as
+# long as a delivered result.
+_KEPT_HERE: Final = f"""
+    SELECT jti, facts, {_OF_HTTP} AS was_issued FROM jobs
+    WHERE {KEPT_HERE} AND claimed_at < :kept AND exp < :replayable
+    AND (iss = :local OR {_OF_HTTP}) AND {_OLD_END} LIMIT :some
 """  # noqa: S608 - constants
-_FORGOTTEN_FACTS: Final = f"""
-    SELECT facts FROM jobs WHERE exp < :replayable AND (published_at < :kept OR {_OLD_HTTP})
-"""  # noqa: S608 - constants
-_FORGET_ROWS: Final = (
-    "DELETE FROM transitions WHERE job NOT IN (SELECT jti FROM jobs)",
-    "DELETE FROM processes WHERE job NOT IN (SELECT jti FROM jobs)",
+# A job without a result that is past its time was declined here and belongs to another host.
+_DECLINED: Final = """
+    SELECT jti, facts, FALSE AS was_issued FROM jobs
+    WHERE result IS NULL AND exp < :replayable AND 'refused' =
+        (SELECT state FROM transitions WHERE job = jti ORDER BY id DESC LIMIT 1) LIMIT :some
+"""
+_FORGET: Final = (
+    "DELETE FROM jobs WHERE jti = ?",
+    "DELETE FROM transitions WHERE job = ?",
+    "DELETE FROM processes WHERE job = ?",
 )
 
 
-def forget_old(database: sqlite3.Connection, now: float) -> tuple[int, float]:
-    """Forget delivered jobs that nobody may ask for any more; return how many, and the moment
-    before which no job may be accepted because of that (0 when none was issued).
+def forget_some(database: sqlite3.Connection, now: float) -> tuple[int, float]:
+    """Forget delivered jobs that nobody may ask for any more, 500 of each sort at most; return how
+    many, and the moment before which no job may be accepted because of that (0 when none was
+    issued).
 
     A job goes when its result's seven days are over and its envelope has expired for good: from
     then on the check of the claims alone refuses a replay. Should the clock have been wrong, and
@@ -49,10 +57,14 @@ def forget_old(database: sqlite3.Connection, now: float) -> tuple[int, float]:
         "replayable": int(now - 2 * limits.SKEW_S),
         "local": LOCAL_SENDER,
         "http": HTTP_DOOR,
+        "some": FORGOTTEN_AT_ONCE,
     }
-    rows = database.execute(_FORGOTTEN_FACTS, bounds).fetchall()
-    issued = [int(json.loads(row["facts"]).get("iat", 0)) for row in rows]
-    forgotten = database.execute(_FORGET_JOBS, bounds).rowcount
-    for statement in _FORGET_ROWS:
-        database.execute(statement)
-    return forgotten, max((moment + 1.0 for moment in issued), default=0.0)
+    found = [
+        row
+        for query in (_DELIVERED, _KEPT_HERE, _DECLINED)
+        for row in database.execute(query, bounds).fetchall()
+    ]
+    for statement in _FORGET:
+        database.executemany(statement, [(row["jti"],) for row in found])
+    issued = [int(json.loads(row["facts"]).get("iat", 0)) for row in found if row["was_issued"]]
+    return len(found), max((moment + 1.0 for moment in issued), default=0.0)

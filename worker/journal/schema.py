@@ -125,6 +125,24 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PRIMARY KEY (iss, nonce)
     ) STRICT;
     """,
+    # What is asked again and again, so that no answer costs more the more jobs are remembered.
+    # SQLite uses a partial index only where a query has its condition word for word: see queries.py.
+    """
+    DROP INDEX jobs_unpublished;
+    DROP INDEX jobs_without_end;
+    CREATE INDEX jobs_open ON jobs (claimed_at) WHERE result IS NULL;
+    CREATE INDEX jobs_by_claim ON jobs (claimed_at);
+    CREATE INDEX jobs_owed ON jobs (claimed_at, jti) WHERE published_at IS NULL
+        AND result NOT NULL AND iss != 'local run'
+        AND coalesce(json_extract(facts, '$.door'), '') != 'http';
+    CREATE INDEX jobs_delivered ON jobs (published_at) WHERE published_at NOT NULL;
+    CREATE INDEX jobs_kept_here ON jobs (claimed_at) WHERE published_at IS NULL
+        AND result NOT NULL;
+    CREATE INDEX trees_standing ON trees (made_at, job) WHERE gone_at IS NULL OR aside != '';
+    CREATE INDEX cancels_by_sender ON cancels (iss);
+    CREATE INDEX cancels_by_time ON cancels (iat);
+    CREATE INDEX asked_by_time ON asked (until)
+    """,
 )
 
 

@@ -7,9 +7,11 @@ as its job has ended. Follows no link; touches nothing without a job's name.
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 from contracts import limits
 from contracts.clock import Clock
@@ -17,6 +19,8 @@ from contracts.ids import is_job_id
 from runagent.launch import remove_staged
 from runagent.sandbox.box_folder import keeps_commits
 from worker.journal.journal import Journal
+
+_AT_ONCE: Final = 200  # folders that the journal is asked about with one question
 
 
 class RunFolders:
@@ -27,18 +31,25 @@ class RunFolders:
         self._journal = journal
         self._clock = clock
 
-    def tidy(self) -> int:
+    def tidy(self, stopped: Callable[[], bool] = lambda: False) -> int:
         """Remove what is of no use any more; return how many folders went. What cannot be removed
-        stays for the next time. May raise the journal's errors."""
+        stays for the next time. Ends soon when `stopped()`. May raise the journal's errors."""
         removed = 0
-        for folder in self._folders():
-            record = self._journal.find(folder.name)
-            if record is None or record.result is not None:
-                remove_staged(str(folder))
-            if record is None and self._is_old(folder) and not keeps_commits(str(folder)):
-                shutil.rmtree(folder, ignore_errors=True)
-                removed += not folder.exists()
+        folders = self._folders()
+        while not stopped() and (some := list(itertools.islice(folders, _AT_ONCE))):
+            ends = self._journal.ends([folder.name for folder in some])
+            for folder in some:
+                if ends.get(folder.name, True):
+                    remove_staged(str(folder))
+                if folder.name not in ends:
+                    removed += self._remove_old(folder)
         return removed
+
+    def _remove_old(self, folder: Path) -> bool:
+        if not self._is_old(folder) or keeps_commits(str(folder)):
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
 
     def _folders(self) -> Iterator[Path]:
         try:
