@@ -17,22 +17,22 @@ from typing import Final
 
 from contracts.clock import Clock
 from contracts.errors import EnvelopeRefused, Unavailable
-from worker.journal import cancels, epoch, queries
+from worker.journal import epoch, queries
 from worker.journal.asked import AskedNonces
 from worker.journal.cancels import Cancels
 from worker.journal.leases import Leases
+from worker.journal.owed import read_owed
 from worker.journal.owners import is_alive, this_process
 from worker.journal.processes import Processes
 from worker.journal.records import JobRecord, NewJob, Transition
 from worker.journal.repo_trust import JournalRepoTrust
-from worker.journal.retention import forget_some
+from worker.journal.retention import forget_old
 from worker.journal.schema import JobState
 from worker.journal.store import JournalFile
 from worker.journal.trees import JournalTrees
 from worker.journal.witness import Witness
 
 _WHY_MAX_CHARS: Final = 500
-_PAGE: Final = 50  # results read at once: some of them have a megabyte
 
 
 class Journal:
@@ -164,16 +164,8 @@ class Journal:
             return queries.note_queued(database, job_id)
 
     def unpublished(self) -> Iterator[JobRecord]:
-        """Yield the queued jobs whose result was not delivered yet, oldest first. Results are large
-        and a broker may be away for days: few are in memory at once."""
-        last: JobRecord | None = None
-        while True:
-            with self._file.reading() as database:
-                page = queries.unpublished(database, _PAGE, last)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            last = page[-1]
+        """Yield the queued jobs whose result was not delivered yet, oldest first, few in memory."""
+        return read_owed(self._file)
 
     def orphans(self, host: str = "") -> list[JobRecord]:
         """Return the jobs that began here and have no end though their process is gone.
@@ -204,7 +196,7 @@ class Journal:
             return queries.find(database, job_id)
 
     def ends(self, job_ids: Sequence[str]) -> dict[str, bool]:
-        """Return of each job that is known whether it has ended; at most some hundred at once."""
+        """Return of each known job whether it has a result; at most some hundred ids at once."""
         with self._file.reading() as database:
             return queries.ends(database, job_ids)
 
@@ -229,18 +221,8 @@ class Journal:
             return queries.instance(database)
 
     def prune(self, stopped: Callable[[], bool] = lambda: False) -> int:
-        """Forget delivered jobs that nobody may ask for any more; return how many.
-
-        Some at a time, so that no claim waits long behind it; ends soon when `stopped()`.
-        """
-        total, forgotten = 0, 1
-        while forgotten and not stopped():
-            with self._file.writing() as database:
-                now = self._clock.wall()
-                forgotten, moment = forget_some(database, now)
-                epoch.refuse_before(database, max(moment, cancels.forget_old(database, now)))
-            total += forgotten
-        return total
+        """Forget what nobody may ask for any more, until `stopped()`; return how many jobs."""
+        return forget_old(self._file, self._clock, stopped)
 
     def _is_orphan(self, record: JobRecord, host: str) -> bool:
         alive = is_alive(record.owner)

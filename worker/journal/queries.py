@@ -8,25 +8,14 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Sequence
-from typing import Final
 
 from worker.journal.records import (
     HTTP_DOOR,
-    LOCAL_SENDER,
     SELECT_JOBS,
     JobRecord,
     Transition,
     read_record,
     read_transition,
-)
-
-# A result that no sender's side holds: the condition of the index `jobs_kept_here`, word for word.
-KEPT_HERE: Final = "published_at IS NULL AND result NOT NULL"
-# Of these what is owed, and so the index `jobs_owed`: a local run owes nobody a message, and what
-# came by HTTP alone is fetched there. Jobs of an earlier version have no door: a queue.
-OWED: Final = (
-    f"{KEPT_HERE} AND iss != '{LOCAL_SENDER}'"
-    f" AND coalesce(json_extract(facts, '$.door'), '') != '{HTTP_DOOR}'"
 )
 
 
@@ -53,16 +42,6 @@ def without_end(database: sqlite3.Connection) -> list[JobRecord]:
     """Return the jobs without a result, oldest first."""
     query = f"{SELECT_JOBS} result IS NULL ORDER BY claimed_at"
     return [read_record(row) for row in database.execute(query)]
-
-
-def unpublished(
-    database: sqlite3.Connection, limit: int, after: JobRecord | None = None
-) -> list[JobRecord]:
-    """Return at most `limit` of the queued jobs whose result was not delivered yet, oldest first;
-    those behind `after` in that order."""
-    behind = (0.0, "") if after is None else (after.claimed_at, after.jti)
-    query = f"{SELECT_JOBS} {OWED} AND (claimed_at, jti) > (?, ?) ORDER BY claimed_at, jti LIMIT ?"
-    return [read_record(row) for row in database.execute(query, (*behind, limit))]
 
 
 def note_queued(database: sqlite3.Connection, job_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the journal forgets, and when: pure SQL over one open transaction.
+"""What the journal forgets, and when: SQL, some jobs in a transaction.
 
 Never forgets a job that could still be asked for, delivered or replayed.
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
 from typing import Final
 
 from contracts import limits
-from worker.journal.queries import KEPT_HERE
+from contracts.clock import Clock
+from worker.journal import cancels, epoch
+from worker.journal.owed import KEPT_HERE
 from worker.journal.records import HTTP_DOOR, LOCAL_SENDER
+from worker.journal.store import JournalFile
 
 FORGOTTEN_AT_ONCE: Final = 500  # some 20 ms of a transaction that every claim waits for
 _OLD_END: Final = ":kept > (SELECT max(at) FROM transitions WHERE job = jti)"
@@ -43,7 +47,19 @@ _FORGET: Final = (
 )
 
 
-def forget_some(database: sqlite3.Connection, now: float) -> tuple[int, float]:
+def forget_old(file: JournalFile, clock: Clock, stopped: Callable[[], bool]) -> int:
+    """Forget what is old, some in a transaction and until none is left; return how many jobs."""
+    total, forgotten = 0, 1
+    while forgotten and not stopped():
+        with file.writing() as database:
+            now = clock.wall()
+            forgotten, moment = _forget_some(database, now)
+            epoch.refuse_before(database, max(moment, cancels.forget_old(database, now)))
+        total += forgotten
+    return total
+
+
+def _forget_some(database: sqlite3.Connection, now: float) -> tuple[int, float]:
     """Forget delivered jobs that nobody may ask for any more, 500 of each sort at most; return how
     many, and the moment before which no job may be accepted because of that (0 when none was
     issued).

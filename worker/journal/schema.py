@@ -126,7 +126,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     ) STRICT;
     """,
     # What is asked again and again, so that no answer costs more the more jobs are remembered.
-    # SQLite uses a partial index only where a query has its condition word for word: see queries.py.
+    # SQLite uses a partial index only where a query has its condition word for word: see owed.py.
     """
     DROP INDEX jobs_unpublished;
     DROP INDEX jobs_without_end;
