@@ -51,7 +51,7 @@ def main() -> int:
         facts = machine_facts(quick=options.quick)
         for name in _names(options.only):
             rows = growth if name.startswith("growth.") else goals
-            _measure(name, options.quick, rows, failed)
+            measure(f"tests.bench.{name}", options.quick, rows, failed)
     facts["took"] = f"{time.monotonic() - began:.0f} s for all of it"
     page = options.page or (None if options.quick or options.only else _PAGE)
     if page:
@@ -90,11 +90,11 @@ def _names(only: str) -> list[str]:
     return [name for name in found if only in name]
 
 
-def _measure(name: str, quick: bool, rows: list[Row], failed: dict[str, str]) -> None:
-    """Add the rows of one module, or its error. What it started, it ends itself."""
+def measure(name: str, quick: bool, rows: list[Row], failed: dict[str, str]) -> None:
+    """Add the rows of the module `name`, or its error. What it started, it ends itself."""
     began = time.monotonic()
     try:
-        module = importlib.import_module(f"tests.bench.{name}")
+        module = importlib.import_module(name)
         with _bounded(module):
             for row in module.rows(quick):
                 rows.append(row)

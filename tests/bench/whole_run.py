@@ -1,0 +1,160 @@
+"""What a run costs this host around its agent, beside `git worktree add` and two `git status`.
+
+The agent is a shell script that makes one edit and says that it is done; its few milliseconds are
+left in ours. Everything else is as shipped: a sandbox, three looks, the journal, the run's log.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.bench.harness import NOT_MEASURED, Row, interleave, place, run, timed
+from tests.support.fleet import Machine, git
+
+BOUND_S = 300
+_BASELINE = "`git worktree add` and two `git status`"
+_AGENT = """#!/bin/sh
+case "$*" in --version|--help) echo "scripted 1.2.3"; exit 0;; esac
+cat >/dev/null
+echo "one more line" >> d0/f0.txt
+echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Done."}'
+"""
+
+
+def rows(quick: bool) -> Iterator[Row]:
+    """Yield the run without a spare, and with one where there are any."""
+    files, rounds = (1_000, 3) if quick else (10_000, 5)
+    with place() as folder:
+        repo = make_large_repository(folder / "repo", files)
+        size = sum(file.stat().st_size for file in repo.rglob("*.txt")) / 1e6
+        with _host(folder) as host:
+            bare = _Bare(repo, folder / "plain")
+            what = f"{files:,} files, {size:.0f} MB"
+            host.run(repo)  # both once: page cache, the journal's file, the box's folders
+            bare.seconds()
+            ours, base = interleave(lambda: host.cold(repo), bare.seconds, rounds=rounds)
+            yield Row(f"whole run, {what}, one edit, cold", _BASELINE, 0.6, ours, base)
+            yield _warm(host, repo, bare, what, rounds)
+
+
+def _warm(host: _Host, repo: Path, bare: _Bare, what: str, rounds: int) -> Row:
+    work = f"whole run, {what}, one edit, warm spare"
+    if not host.has_spares:
+        return Row(work, _BASELINE, 0.1, NOT_MEASURED, NOT_MEASURED, note="not built")
+    ours, base = interleave(lambda: host.warm(repo), bare.seconds, rounds=rounds)
+    return Row(work, _BASELINE, 0.1, ours, base)
+
+
+def make_large_repository(folder: Path, files: int) -> Path:
+    """Make a packed repository of `files` files of 7.6 KB in one commit, the same each time."""
+    dice = random.Random(7)
+    for number in range(files):
+        path = folder / f"d{number // 100}" / f"f{number}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(dice.randbytes(38).hex() + "\n" for _ in range(100)))
+    git(folder, "init", "--quiet", "--initial-branch=master")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "as received")
+    git(folder, "repack", "-adq")
+    return folder
+
+
+class _Bare:
+    """Plain git, as a script would use it."""
+
+    def __init__(self, repo: Path, tree: Path) -> None:
+        self._repo, self._tree = repo, tree
+
+    def seconds(self) -> float:
+        """Return what one worktree and two looks take; the worktree is removed outside of that."""
+        os.sync()
+        try:
+            return timed(self._once)
+        finally:
+            _remove(self._repo, self._tree, "plain")
+
+    def _once(self) -> None:
+        run(("git", "worktree", "add", "-q", "-b", "plain", self._tree), cwd=self._repo)
+        for _ in range(2):
+            run(("git", "status", "--porcelain"), cwd=self._tree)
+
+
+class _Host:
+    """A child that does what the verb does, one run after another."""
+
+    def __init__(self, child: subprocess.Popen[str], machine: Machine) -> None:
+        self._child = child
+        self._machine = machine
+        self.has_spares = False
+
+    def cold(self, repo: Path) -> float:
+        """Return the seconds of a run that finds nothing prepared."""
+        os.sync()
+        return self.run(repo)
+
+    def warm(self, repo: Path) -> float:
+        """Return the seconds of a run for which a spare was prepared beforehand."""
+        raise NotImplementedError
+
+    def run(self, repo: Path) -> float:
+        """Return the seconds of one run; its worktree is removed outside of that."""
+        payload = {"agent": "claude", "task": "One edit.", "repo": str(repo), "ticket": "B-1"}
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(json.dumps(payload) + "\n")
+        self._child.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._child.stdout.readline())
+        result = answer["result"]
+        assert result["status"] == "completed", result
+        assert result["changed_files"] == ["d0/f0.txt"], result
+        tree = Path(result["worktreePath"])
+        _remove(repo, tree, git(tree, "branch", "--show-current").strip())
+        return float(answer["seconds"])
+
+
+@contextmanager
+def _host(folder: Path) -> Iterator[_Host]:
+    machine = Machine(folder / "home", folder / "bin", "", "DESK", sandbox="auto")
+    machine.home.mkdir()
+    machine.programs.mkdir()
+    agent = machine.programs / "claude"
+    agent.write_text(_AGENT)
+    agent.chmod(0o755)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.bench.run_core"],
+        env={**machine.environment, "PYTHONSAFEPATH": "", "PYTHONPATH": os.getcwd()},
+        cwd=machine.home,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as child:
+        try:
+            yield _Host(child, machine)
+        finally:
+            assert child.stdin is not None
+            child.stdin.close()
+            _end(child)
+
+
+def _end(child: subprocess.Popen[str], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.kill()
+
+
+def _remove(repo: Path, tree: Path, branch: str) -> None:
+    shutil.rmtree(tree, ignore_errors=True)
+    git(repo, "worktree", "prune")
+    git(repo, "branch", "-D", branch)
