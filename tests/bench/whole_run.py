@@ -40,18 +40,19 @@ def rows(quick: bool) -> Iterator[Row]:
         with _host(folder) as host:
             bare = _Bare(repo, folder / "plain")
             what = f"{files:,} files, {size:.0f} MB"
-            host.run(repo)  # both once: page cache, the journal's file, the box's folders
+            host.seconds(repo)  # both once: page cache, the journal's file, the box's folders
             bare.seconds()
-            ours, base = interleave(lambda: host.cold(repo), bare.seconds, rounds=rounds)
+            ours, base = interleave(lambda: host.seconds(repo), bare.seconds, rounds=rounds)
             yield Row(f"whole run, {what}, one edit, cold", _BASELINE, 0.6, ours, base)
             yield _warm(host, repo, bare, what, rounds)
 
 
 def _warm(host: _Host, repo: Path, bare: _Bare, what: str, rounds: int) -> Row:
     work = f"whole run, {what}, one edit, warm spare"
-    if not host.has_spares:
-        return Row(work, _BASELINE, 0.1, NOT_MEASURED, NOT_MEASURED, note="not built")
-    ours, base = interleave(lambda: host.warm(repo), bare.seconds, rounds=rounds)
+    if host.tend() < 1:
+        note = "no spare is made on this machine"
+        return Row(work, _BASELINE, 0.1, NOT_MEASURED, NOT_MEASURED, note=note)
+    ours, base = interleave(lambda: host.seconds(repo, spares=1), bare.seconds, rounds=rounds)
     return Row(work, _BASELINE, 0.1, ours, base)
 
 
@@ -92,34 +93,37 @@ class _Bare:
 class _Host:
     """A child that does what the verb does, one run after another."""
 
-    def __init__(self, child: subprocess.Popen[str], machine: Machine) -> None:
+    def __init__(self, child: subprocess.Popen[str]) -> None:
         self._child = child
-        self._machine = machine
-        self.has_spares = False
 
-    def cold(self, repo: Path) -> float:
-        """Return the seconds of a run that finds nothing prepared."""
+    def seconds(self, repo: Path, *, spares: int = 0) -> float:
+        """Return the seconds of a run that takes so many spares; what it left is removed."""
+        before = self.tend() if spares else 0
         os.sync()
-        return self.run(repo)
-
-    def warm(self, repo: Path) -> float:
-        """Return the seconds of a run for which a spare was prepared beforehand."""
-        raise NotImplementedError
-
-    def run(self, repo: Path) -> float:
-        """Return the seconds of one run; its worktree is removed outside of that."""
-        payload = {"agent": "claude", "task": "One edit.", "repo": str(repo), "ticket": "B-1"}
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.write(json.dumps(payload) + "\n")
-        self._child.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._child.stdout.readline())
+        answer = self._ask(json.dumps(_payload(repo)))
         result = answer["result"]
         assert result["status"] == "completed", result
         assert result["changed_files"] == ["d0/f0.txt"], result
+        assert before - answer["spares"] == spares, answer
         tree = Path(result["worktreePath"])
         _remove(repo, tree, git(tree, "branch", "--show-current").strip())
         return float(answer["seconds"])
+
+    def tend(self) -> int:
+        """Have spares made as a listener does after a job, and return how many there are."""
+        return int(self._ask("tend")["spares"])
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write(f"{line}\n")
+        self._child.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._child.stdout.readline())
+        return answer
+
+
+def _payload(repo: Path) -> dict[str, str]:
+    return {"agent": "claude", "task": "One edit.", "repo": str(repo), "ticket": "B-1"}
 
 
 @contextmanager
@@ -140,7 +144,7 @@ def _host(folder: Path) -> Iterator[_Host]:
         text=True,
     ) as child:
         try:
-            yield _Host(child, machine)
+            yield _Host(child)
         finally:
             assert child.stdin is not None
             child.stdin.close()
