@@ -35,6 +35,7 @@ RECEIPT_TYPE: Final = "application/vnd.fleet-dispatch.receipt.v1+json"
 _OUTER_KEYS: Final = frozenset({"v", "payloadType", "payload", "sigs"})
 _SIGNATURE_KEYS: Final = frozenset({"kid", "mac"})
 _KID_MAX_CHARS: Final = 300
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))  # made once: making one costs more
 
 
 class Signer(Protocol):
@@ -177,7 +178,7 @@ def _read_signatures(value: JsonValue) -> list[tuple[str, bytes]]:
 
 def _dump(value: object) -> str:
     """Return JSON of our own few short texts: a key id and a type need no second reading."""
-    return json.dumps(value, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def _encode(data: bytes) -> str:

@@ -11,6 +11,7 @@
     |- Unavailable             a service or a program is not there now; trying again may help
     |  |- DiskFull             a disk has no room left
     |  |- AnswerLost           it was reached, and whether it did what was asked is not known
+    |  |  `- BulkStopped       of many jobs some were sent, and of the rest it is said
     |  `- NotInstalled         a program that a job needs is not on this host
     |- LaunchRefused           the read barrier: the staged prompt could not be read back
     |- WaitTimedOut            no result yet
@@ -22,7 +23,7 @@ A message never carries a payload, a prompt, an environment value, a password or
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
@@ -143,6 +144,28 @@ class AnswerLost(Unavailable):
 
     kind = "answer_lost"
     exit_code = ExitCode.WAIT_TIMED_OUT  # not 2, which says that nothing was started
+
+
+class BulkStopped(AnswerLost):
+    """Many jobs were to be queued, and it ended in its middle.
+
+    `jobs` are what a caller holds of those that stand in its record, in the order of the payloads;
+    the payloads from number `unsent` on (from 0) were neither signed nor sent.
+    """
+
+    kind = "bulk_stopped"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        jobs: Sequence[Sequence[object]] = (),
+        unsent: int = 0,
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.jobs = jobs
+        self.unsent = unsent
 
 
 class NotInstalled(Unavailable):

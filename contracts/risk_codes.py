@@ -128,4 +128,5 @@ class RiskCode(StrEnum):
     KEYS_REFUSED = "keys_refused"
     WAIT_TIMED_OUT = "wait_timed_out"
     ANSWER_LOST = "answer_lost"
+    BULK_STOPPED = "bulk_stopped"
     ERROR = "error"

@@ -24,6 +24,9 @@ _STRING: Final = re.compile(_TEXT, re.DOTALL)
 _PART: Final = re.compile(_TEXT + r"|[\[\]{},]", re.DOTALL)
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 class _Refusal(ValueError):
     """Raised inside the parser's hooks; translated at the border of this module."""
 
@@ -75,9 +78,7 @@ def dump_strict(value: JsonValue, *, field: str = "json") -> bytes:
     Raises InvalidRequest naming `field` when the value holds what strict JSON refuses.
     """
     try:
-        data = json.dumps(
-            value, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-        ).encode()
+        data = _ENCODER.encode(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise _invalid(field, "cannot be written as strict JSON", "use JSON's own types") from error
     if len(data) > PAYLOAD_MAX_BYTES or not _is_plainly_strict(value):

@@ -7,7 +7,7 @@ loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 from contracts import limits
@@ -100,6 +100,29 @@ class AsyncFleetClient:
             idempotency_key=idempotency_key,
             give_up_after_s=give_up_after_s,
             resend_lane=resend_lane,
+        )
+
+    async def enqueue_many(
+        self,
+        payloads: Iterable[Mapping[str, object]],
+        *,
+        kind: str = KIND,
+        lane: str,
+        targets: Sequence[str] | None = None,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+    ) -> list[list[JobHandle]]:
+        """See `FleetClient.enqueue_many`."""
+        return await asyncio.to_thread(
+            self._client.enqueue_many,
+            payloads,
+            kind=kind,
+            lane=lane,
+            targets=targets,
+            ttl_s=ttl_s,
+            idempotency_key=idempotency_key,
+            give_up_after_s=give_up_after_s,
         )
 
     async def resend(self, job_id: str, *, resend_lane: bool = False) -> Pushed:

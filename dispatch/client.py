@@ -8,20 +8,19 @@ or disk that is away, WaitTimedOut for a wait that ends first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Self
 
-from contracts import limits
 from contracts.clock import Clock, SystemClock
 from contracts.errors import KeysRefused
-from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.answers import Answers
+from dispatch.bulk import Bulk
 from dispatch.cancelling import Cancelled, Cancelling
+from dispatch.client_sending import ClientSending
 from dispatch.client_views import ClientViews
 from dispatch.config_http import HostSectionOfSender
-from dispatch.enqueuing import Enqueuing, Wanted
+from dispatch.enqueuing import Enqueuing
 from dispatch.events import EventFeed
-from dispatch.http.address import find_door
 from dispatch.http.doors import Doors
 from dispatch.job_handle import JobHandle
 from dispatch.keyring import SenderKeyring, ring_or_refusal
@@ -34,7 +33,7 @@ from dispatch.viewing import Viewing
 from dispatch.waits import Waits
 
 
-class FleetClient(ClientViews):
+class FleetClient(ClientSending, ClientViews):
     """A sender. Safe to use from threads; close it, or use it in a `with` block."""
 
     def __init__(
@@ -56,9 +55,19 @@ class FleetClient(ClientViews):
         self._answers = Answers(keyring, queue, sent, held, doors=doors)
         self._cancelling = Cancelling(self._answers, queue, sent, held, doors=[doors])
         self._sweeper = Sweeper(self._answers, queue, sent, held, self._cancelling)
-        self._enqueuing = Enqueuing(self._answers, self._sweeper, queue, sent, held)
-        super().__init__(
-            keyring, queue, self._sweeper, Viewing(self._answers, self._sweeper, queue, sent, held)
+        enqueuing = Enqueuing(self._answers, self._sweeper, queue, sent, held)
+        ClientSending.__init__(
+            self,
+            enqueuing,
+            Bulk(self._answers, enqueuing, self._sweeper, sent, held),
+            self._doors,
+        )
+        ClientViews.__init__(
+            self,
+            keyring,
+            queue,
+            self._sweeper,
+            Viewing(self._answers, self._sweeper, queue, sent, held),
         )
         self.waits = Waits(self._answers, self._sweeper, queue, sent, held)
 
@@ -83,91 +92,6 @@ class FleetClient(ClientViews):
         """Give the connections back."""
         self._queue.close()
         self._sent.close()
-
-    # -- jobs in --------------------------------------------------------------------------------
-
-    def enqueue_agent(
-        self,
-        request: RunAgentRequest | Mapping[str, object] | None = None,
-        *,
-        lane: str,
-        targets: Sequence[str] | None = None,
-        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
-        idempotency_key: str | None = None,
-        give_up_after_s: float | None = None,
-        **request_fields: object,
-    ) -> list[JobHandle]:
-        """Queue one `run_agent` job per target, or one for the first free host of `lane`.
-
-        The request is a model, a mapping, or keyword arguments; nothing is added to what was given.
-        `ttl_s` is how long it may wait for a host. When it raises, nothing is queued, or the same
-        call with the same `idempotency_key` finds what was.
-        """
-        given = request.to_payload() if isinstance(request, RunAgentRequest) else request or {}
-        return self.enqueue(
-            {**given, **request_fields},
-            lane=lane,
-            targets=targets,
-            ttl_s=ttl_s,
-            idempotency_key=idempotency_key,
-            give_up_after_s=give_up_after_s,
-        )
-
-    def enqueue(
-        self,
-        payload: Mapping[str, object],
-        *,
-        kind: str = KIND,
-        lane: str,
-        targets: Sequence[str] | None = None,
-        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
-        idempotency_key: str | None = None,
-        give_up_after_s: float | None = None,
-        resend_lane: bool = False,
-    ) -> list[JobHandle]:
-        """Queue `payload` of any kind; see `enqueue_agent`.
-
-        With `idempotency_key` the first call queues and every later one returns the same jobs, for
-        90 days, whatever died in between; it raises Refused (`key_reused`) for another job under
-        that key. `give_up_after_s`: so many seconds from now this sender ends the job as
-        `abandoned` if nothing came. `resend_lane`: see `resend`.
-        """
-        wanted = Wanted(
-            payload=payload,
-            kind=kind,
-            lane=lane,
-            targets=targets,
-            ttl_s=ttl_s,
-            key=idempotency_key,
-            give_up_after_s=give_up_after_s,
-            resend_lane=resend_lane,
-        )
-        return self._enqueuing.enqueue(wanted)
-
-    def send(
-        self,
-        payload: Mapping[str, object],
-        *,
-        target: str,
-        kind: str = KIND,
-        lane: str,
-        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
-        idempotency_key: str | None = None,
-        give_up_after_s: float | None = None,
-        cacert: str = "",  # a PEM file: whom to trust for the door's certificate
-    ) -> JobHandle:
-        """Hand `payload` to a host's HTTP door; it is on that disk when this returns. `target` is a
-        name or a URL in config.toml; another URL gets a job for the lane."""
-        wanted = Wanted(
-            payload=payload,
-            kind=kind,
-            lane=lane,
-            ttl_s=ttl_s,
-            key=idempotency_key,
-            give_up_after_s=give_up_after_s,
-            door=find_door(target, self._doors, cacert=cacert),
-        )
-        return self._enqueuing.enqueue(wanted)[0]
 
     def resend(self, job_id: str, *, resend_lane: bool = False) -> Pushed:
         """Queue a job of ours again, byte for byte, unless it is there, taken, or has an end.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from contracts import limits
 from contracts.clock import Clock
@@ -15,7 +14,7 @@ from dispatch.answers import Answers
 from dispatch.hosts import HostView
 from dispatch.http.address import DoorAddress
 from dispatch.idempotency import asked_text, check_same, checked_key
-from dispatch.job_handle import JobHandle, handle_of
+from dispatch.job_handle import JobHandle, handles_of
 from dispatch.known_hosts import known_hosts
 from dispatch.queue import FleetQueue, Pushed
 from dispatch.remembered import Remembered
@@ -25,8 +24,6 @@ from dispatch.sent_keys import AskedOnce
 from dispatch.signing import sign_job
 from dispatch.sweeper import Sweeper, checked_give_up
 from validation.admission import check_payload
-
-_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,62 +72,60 @@ class Enqueuing:
             raise InvalidRequest([problem])
         once = None if wanted.key is None else self._once(wanted, wanted.key)
         if once is None:
-            jobs = self._sign(wanted, now)
-            self._recorded(jobs, lambda marked: self._sent.record(marked, now=now))
-            pushed = self._sweeper.push_new(jobs)
+            jobs, away = self._sign_marked(wanted, now)
+            self._sent.record(jobs, now=now)
+            if away is not None:
+                raise away
+            pushed = self._sweeper.push_new(jobs, is_keyed=False)
         else:
             jobs, pushed = self._enqueue_once(wanted, once, now)
         if wanted.door is not None:
-            return _handles(jobs, pushed, None, now)
-        handles = _handles(jobs, pushed, self._seen_hosts(self._hosts.value), now)
+            return handles_of(jobs, pushed, None, now)
+        return self.handles(jobs, pushed, now)
+
+    def handles(
+        self, jobs: Sequence[SentJob], pushed: Sequence[Pushed], now: float
+    ) -> list[JobHandle]:
+        """Return the handles of jobs that were just queued, with why they may have to wait."""
+        handles = handles_of(jobs, pushed, self._seen_hosts(self._hosts.value), now)
         if not any(handle.note for handle in handles):
             return handles
         # What somebody may act upon is never a second old.
-        return _handles(jobs, pushed, self._seen_hosts(self._hosts.anew), now)
+        return handles_of(jobs, pushed, self._seen_hosts(self._hosts.anew), now)
 
     def _enqueue_once(
         self, wanted: Wanted, once: AskedOnce, now: int
     ) -> tuple[list[SentJob], list[Pushed]]:
-        held = self._sent.sent_under(once)
-        new = [] if held is not None else self._sign(wanted, now)
-        asked, jobs = held or self._recorded(
-            new, lambda marked: self._sent.record_once(marked, once, now=now)
-        )
+        held, new, away = self._sent.sent_under(once), list[SentJob](), None
+        if held is None:
+            new, away = self._sign_marked(wanted, now)
+            held = self._sent.record_once(new, once, now=now)
+        if away is not None:
+            raise away  # the next call with its key finds it, with the very same bytes
+        asked, jobs = held
         check_same(asked, once.asked, once.key)
         if [job.job_id for job in jobs] == [job.job_id for job in new]:
-            return jobs, self._sweeper.push_new(jobs)
+            return jobs, self._sweeper.push_new(jobs, is_keyed=True)
         again = wanted.resend_lane
         return jobs, [self._sweeper.push_again(job, resend_lane=again) for job in jobs]
 
-    def _recorded(self, jobs: Sequence[SentJob], record: Callable[[list[SentJob]], _R]) -> _R:
-        """Record new jobs together with the broker's mark before their first push, in one step: a
-        job that stands here without one was certainly never pushed."""
+    def mark(self) -> tuple[str, FleetError | None]:
+        """Return the broker's mark, or "" and why it could not be asked. Jobs are recorded together
+        with it, in one step before their first push: one that stands in the record without a mark
+        was certainly never pushed."""
         try:
-            is_queued = not any(job.url for job in jobs)
-            mark = self._mark.value() if is_queued else ""
-        except FleetError:
-            record(list(jobs))  # the next call with its key finds it, with the very same bytes
-            raise
-        return record([replace(job, broker=mark) for job in jobs])
+            return self._mark.value(), None
+        except FleetError as error:
+            return "", error
 
-    def _once(self, wanted: Wanted, key: str) -> AskedOnce:
-        checked_key(key)
-        # A malformed request is named as such, whatever stands under the key.
-        check_payload(wanted.payload, kind=wanted.kind, grammar="any")
-        asked = asked_text(
-            wanted.payload, kind=wanted.kind, lane=wanted.lane, targets=wanted.targets
-        )
-        return AskedOnce(self._answers.keyring.name, key, asked)
-
-    def _sign(self, wanted: Wanted, now: int) -> list[SentJob]:
+    def _sign_marked(self, wanted: Wanted, now: int) -> tuple[list[SentJob], FleetError | None]:
         request = check_payload(wanted.payload, kind=wanted.kind, grammar="any")
-        if isinstance(wanted.ttl_s, bool) or not 1 <= wanted.ttl_s <= limits.JOB_TTL_MAX_S:
-            raise InvalidRequest(
-                [Problem("ttl", "is out of range", f"1 to {limits.JOB_TTL_MAX_S} seconds")]
-            )
+        check_ttl(wanted.ttl_s)
         keyring = self._answers.keyring
+        routes = plan_routes(keyring, wanted.lane, wanted.targets)
+        signers = [keyring.job_signers(route.aud) for route in routes]
+        mark, away = ("", None) if wanted.door is not None else self.mark()
         give_up = wanted.give_up_after_s
-        door = wanted.door
         jobs = [
             sign_job(
                 keyring,
@@ -141,14 +136,26 @@ class Enqueuing:
                 iat=now,
                 exp=now + wanted.ttl_s,
                 give_up_at=None if give_up is None else int(now + give_up),
+                broker=mark,
+                signers=signing,
             )
-            for route in plan_routes(keyring, wanted.lane, wanted.targets)
+            for route, signing in zip(routes, signers, strict=True)
         ]
+        door = wanted.door
         if door is None:
-            return jobs
+            return jobs, away
         # Later verbs are said in other folders.
         cacert = os.path.abspath(os.path.expanduser(door.cacert)) if door.cacert else ""
-        return [replace(job, url=door.url, cacert=cacert) for job in jobs]
+        return [replace(job, url=door.url, cacert=cacert) for job in jobs], None
+
+    def _once(self, wanted: Wanted, key: str) -> AskedOnce:
+        checked_key(key)
+        # A malformed request is named as such, whatever stands under the key.
+        check_payload(wanted.payload, kind=wanted.kind, grammar="any")
+        asked = asked_text(
+            wanted.payload, kind=wanted.kind, lane=wanted.lane, targets=wanted.targets
+        )
+        return AskedOnce(self._answers.keyring.name, key, asked)
 
     def _ask_for_hosts(self) -> list[HostView]:
         return known_hosts(self._answers.keyring, self._queue)
@@ -160,8 +167,10 @@ class Enqueuing:
             return None  # the jobs are queued: a note that cannot be made is no reason to fail
 
 
-def _handles(
-    jobs: Sequence[SentJob], pushed: Sequence[Pushed], hosts: Sequence[HostView] | None, now: float
-) -> list[JobHandle]:
-    pairs = zip(jobs, pushed, strict=True)
-    return [handle_of(job, state, hosts, now) for job, state in pairs]
+def check_ttl(ttl_s: object) -> None:
+    """Raise InvalidRequest unless a job may wait so many seconds for a host."""
+    is_number = isinstance(ttl_s, int) and not isinstance(ttl_s, bool)
+    if not is_number or not 1 <= int(str(ttl_s)) <= limits.JOB_TTL_MAX_S:
+        raise InvalidRequest(
+            [Problem("ttl", "is out of range", f"1 to {limits.JOB_TTL_MAX_S} seconds")]
+        )

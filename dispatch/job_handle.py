@@ -24,14 +24,8 @@ class JobHandle:
     note: str = ""
 
 
-def handle_of(
-    job: SentJob, pushed: Pushed, hosts: Sequence[HostView] | None, now: float
-) -> JobHandle:
-    """Return the handle of `job`; `hosts` is None when nobody could be asked for them."""
-    state, why = "", ""
-    if hosts is not None:
-        state, why = waiting_state(job.aud, job.lane, hosts, now=now)
-    note = state_words(state, why) if why else ""
+def handle_of(job: SentJob, pushed: Pushed, note: str) -> JobHandle:
+    """Return the handle of `job`; `note` is what its `waiting_note` was."""
     if pushed is Pushed.CLAIM_UNKNOWN:
         note = claim_unknown_words(job.job_id)
     return JobHandle(
@@ -42,3 +36,23 @@ def handle_of(
         pushed=pushed,
         note="" if pushed is Pushed.FINISHED else note,
     )
+
+
+def handles_of(
+    jobs: Sequence[SentJob], pushed: Sequence[Pushed], hosts: Sequence[HostView] | None, now: float
+) -> list[JobHandle]:
+    """Return the handles of jobs; `hosts` is None when nobody could be asked for them."""
+    notes: dict[tuple[str, str], str] = {}
+    for job in jobs:
+        if (job.aud, job.lane) not in notes:
+            notes[job.aud, job.lane] = _waiting_note(job, hosts, now)
+    pairs = zip(jobs, pushed, strict=True)
+    return [handle_of(job, state, notes[job.aud, job.lane]) for job, state in pairs]
+
+
+def _waiting_note(job: SentJob, hosts: Sequence[HostView] | None, now: float) -> str:
+    """Return why nobody takes such a job now, "" when somebody will or nobody could be asked."""
+    if hosts is None:
+        return ""
+    state, why = waiting_state(job.aud, job.lane, hosts, now=now)
+    return state_words(state, why) if why else ""

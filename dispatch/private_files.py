@@ -71,6 +71,20 @@ def check_private_folder(path: Path) -> None:
     _check_status(path, status, FOLDER_MODE)
 
 
+def keep_private_folder(path: Path) -> None:
+    """Make `path` where it is not there, and check that it is ours alone. Raises what
+    `make_private_folder` and `check_private_folder` raise."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        make_private_folder(path)
+        check_private_folder(path)
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        raise KeysRefused(f"{path} is not a folder", code="permissions", remedy="move it away")
+    _check_status(path, status, FOLDER_MODE)
+
+
 def read_private_file(path: Path, *, max_bytes: int = _FILE_MAX_BYTES) -> bytes:
     """Return the bytes of `path`, checked on the open descriptor and not by name.
 

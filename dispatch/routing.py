@@ -41,7 +41,7 @@ def plan_routes(
     if not targets:
         if targets is not None:
             raise InvalidRequest([Problem("targets", "is empty", "name a host, or leave it out")])
-        if not keyring.hosts_of(lane):
+        if not keyring.is_granted(lane):
             raise KeysRefused(
                 f"no host holds a key of {keyring.name} for lane {lane}",
                 code="no_grant",

@@ -6,7 +6,7 @@ counts within a second. With several generations it signs with each that a host 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -75,11 +75,8 @@ class SenderKeyring:
 
     @classmethod
     def load(cls, keys_dir: Path, name: str, clock: Clock) -> SenderKeyring:
-        """Return the ring of sender `name`.
-
-        Raises KeysRefused when there is no such identity here or a file is not ours alone; so does
-        each later call while that is so.
-        """
+        """Return the ring of sender `name`. Raises KeysRefused when there is no such identity here
+        or a file is not ours alone; so does each later call while that is so."""
         return cls(name, keys_dir, clock)
 
     def _read(self, keys_dir: Path) -> _Held:
@@ -146,25 +143,29 @@ class SenderKeyring:
         """Return the lanes that `host` holds keys for now, revoked ones aside; None when it holds
         none of ours."""
         now = self._clock.wall()
-        held = [item for item in self.living_grants if item.host == host and item.is_valid_at(now)]
-        return frozenset(lane for item in held for lane in item.lanes) if held else None
+        held = [i.lanes for i in self.living_grants if i.host == host and i.is_valid_at(now)]
+        return frozenset().union(*held) if held else None
 
     def lanes_ever_of(self, host: str) -> frozenset[str]:
-        """Return the lanes that `host` was granted, expired grants included: its late results
-        count. The key itself has an end of its own."""
+        """Return the lanes that `host` was granted, expired ones too: its late results count."""
         return frozenset(lane for item in self.grants if item.host == host for lane in item.lanes)
 
     def hosts_of(self, lane: str) -> tuple[str, ...]:
         """Return the hosts that hold a key for `lane` now."""
-        names = {item.host for item in self.grants if lane in (self.lanes_of(item.host) or ())}
-        return tuple(sorted(names))
+        return tuple(sorted({item.host for item in self._granting(lane)}))
+
+    def is_granted(self, lane: str) -> bool:
+        """Say whether any host holds a key for `lane` now."""
+        return any(self._granting(lane))
+
+    def _granting(self, lane: str) -> Iterator[Granted]:
+        now = self._clock.wall()
+        return (i for i in self.living_grants if lane in i.lanes and i.is_valid_at(now))
 
     def signers(self, purpose: str, aud: str) -> tuple[Signer, ...]:
         """Return what signs `job`, `cancel`, `ask` or `receipt` for `aud`, newest generation first:
-        more than one while a host that it is for may not hold the newest yet.
-
-        Raises KeysRefused when no generation can be used.
-        """
+        more than one while a host that it is for may not hold the newest yet. Raises KeysRefused
+        when no generation can be used."""
         held, now = self._folder.value(), self._clock.wall()
         usable = [
             number

@@ -9,8 +9,9 @@ again byte for byte. Never believes the broker.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from dispatch.sent_file import KEEP_S, SentFile
 from dispatch.sent_keys import AskedOnce, add_key, find_key
 from dispatch.sent_receipts import SentReceipts
 
+_FORGET_EVERY_S: Final = 3_600.0  # of 90 days
 # Jobs whose end is open. One that was never accepted is nobody's concern once its time is over.
 _OPEN: Final = """
     has_end = 0
@@ -64,6 +66,7 @@ class SentJob:
 
 _COLUMNS: Final = ", ".join(item.name for item in fields(SentJob))
 _MARKS: Final = ", ".join("?" for _ in fields(SentJob))
+_row: Final = attrgetter(*(item.name for item in fields(SentJob)))
 _SELECT: Final = f"SELECT {_COLUMNS} FROM sent"  # noqa: S608 - a constant
 _INSERT: Final = f"INSERT INTO sent ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - both are constants
 
@@ -73,6 +76,7 @@ class SentJobs:
 
     def __init__(self, path: Path) -> None:
         self._file = SentFile(path)
+        self._forgotten_at: float | None = None
         self.receipts = SentReceipts(self._file)
         self.cancels = SentCancels(self._file)
 
@@ -84,8 +88,8 @@ class SentJobs:
         """Write `jobs`, all or none, so that they outlive every process, though not always a power
         cut. Raises Unavailable when the disk says no."""
         with self._file.writing(outlives_power=False) as connection:
-            _forget(connection, now)
-            connection.executemany(_INSERT, [astuple(job) for job in jobs])
+            self._forget(connection, now)
+            connection.executemany(_INSERT, map(_row, jobs))
 
     def record_once(
         self, jobs: Sequence[SentJob], once: AskedOnce, *, now: float
@@ -94,15 +98,21 @@ class SentJobs:
 
         Returns what was asked for and the jobs that hold, whichever process came first.
         """
+        return self.record_each_once([(once, jobs)], now=now)[0]
+
+    def record_each_once(
+        self, wanted: Iterable[tuple[AskedOnce, Sequence[SentJob]]], *, now: float
+    ) -> list[tuple[str, list[SentJob]]]:
+        """Write jobs under several keys in one step; see `record_once`."""
         with self._file.writing() as connection:
-            _forget(connection, now)
-            held = find_key(connection, once)
-            if held is None:
-                connection.executemany(_INSERT, [astuple(job) for job in jobs])
-                add_key(connection, once, [job.job_id for job in jobs], now=now)
-                return once.asked, list(jobs)
-            rows = [connection.execute(f"{_SELECT} WHERE job_id = ?", (i,)) for i in held[1]]
-            return held[0], [_job(row.fetchone()) for row in rows]
+            self._forget(connection, now)
+            return [_once(connection, once, jobs, now) for once, jobs in wanted]
+
+    def asked_under(self, wanted: Iterable[AskedOnce]) -> list[str | None]:
+        """Return what was asked for under each of these keys, None for a new one."""
+        with self._file.reading() as connection:
+            found = [find_key(connection, once) for once in wanted]
+        return [None if held is None else held[0] for held in found]
 
     def sent_under(self, once: AskedOnce) -> tuple[str, list[SentJob]] | None:
         """Return what was asked for and sent under a key, None when it is new."""
@@ -193,11 +203,27 @@ class SentJobs:
             ).fetchone()
         return None if row is None else str(row[0])
 
+    def _forget(self, connection: sqlite3.Connection, now: float) -> None:
+        """Drop what is too old to matter: at the first record of a program, then once an hour."""
+        last = self._forgotten_at
+        if last is not None and 0 <= now - last < _FORGET_EVERY_S:
+            return
+        bound = (int(now) - KEEP_S,)
+        connection.execute("DELETE FROM sent WHERE iat < ?", bound)
+        connection.execute("DELETE FROM keys WHERE at < ?", bound)
+        self._forgotten_at = now
 
-def _forget(connection: sqlite3.Connection, now: float) -> None:
-    bound = (int(now) - KEEP_S,)
-    connection.execute("DELETE FROM sent WHERE iat < ?", bound)
-    connection.execute("DELETE FROM keys WHERE at < ?", bound)
+
+def _once(
+    connection: sqlite3.Connection, once: AskedOnce, jobs: Sequence[SentJob], now: float
+) -> tuple[str, list[SentJob]]:
+    held = find_key(connection, once)
+    if held is None:
+        connection.executemany(_INSERT, map(_row, jobs))
+        add_key(connection, once, [job.job_id for job in jobs], now=now)
+        return once.asked, list(jobs)
+    rows = [connection.execute(f"{_SELECT} WHERE job_id = ?", (i,)) for i in held[1]]
+    return held[0], [_job(row.fetchone()) for row in rows]
 
 
 def _job(row: Sequence[object]) -> SentJob:

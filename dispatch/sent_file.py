@@ -15,7 +15,7 @@ from typing import Final
 
 from contracts.errors import Unavailable
 from dispatch.kept_connections import Kept, KeptConnections, identity
-from dispatch.private_files import FILE_MODE, check_private_folder, make_private_folder
+from dispatch.private_files import FILE_MODE, keep_private_folder
 from dispatch.sqlite_wal import switch_to_wal
 
 _BUSY_S: Final = 10.0  # another process of the same sender may be writing
@@ -88,6 +88,7 @@ class SentFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._folder = path.parent
         self._kept = KeptConnections(path)
 
     def close(self) -> None:
@@ -117,8 +118,7 @@ class SentFile:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
-        make_private_folder(self._path.parent)
-        check_private_folder(self._path.parent)
+        keep_private_folder(self._folder)
         try:
             kept = self._kept.take() or self._connect()
             try:

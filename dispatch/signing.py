@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from contracts.envelope import JOB_TYPE, seal
+from contracts.envelope import JOB_TYPE, Signer, seal
 from contracts.errors import InvalidRequest, Problem
 from contracts.ids import new_job_id
 from contracts.run_agent import RunAgentRequest
@@ -28,12 +28,14 @@ def sign_job(
     iat: int,
     exp: int,
     give_up_at: int | None = None,
+    broker: str = "",
+    signers: Sequence[Signer] | None = None,
 ) -> SentJob:
     """Return a new job for `route`, signed; `payload` goes in as it was given.
 
-    `request` is the checked reading of it, for what is shown; `give_up_at` is for our own record
-    alone. Raises InvalidRequest when it is too
-    large, and KeysRefused when no key is valid.
+    `request` is the checked reading of it, for what is shown; `give_up_at` and `broker` are for our
+    own record alone. `signers` are those of the route, where the caller has just asked for them.
+    Raises InvalidRequest when it is too large, and KeysRefused when no key is valid.
     """
     claims: dict[str, Any] = {"iss": keyring.name, "aud": route.aud, "lane": route.lane}
     claims |= {"kind": kind, "jti": new_job_id(), "iat": iat, "exp": exp, "payload": dict(payload)}
@@ -53,7 +55,8 @@ def sign_job(
         iat=iat,
         exp=exp,
         give_up_at=give_up_at,
-        envelope=seal(data, JOB_TYPE, keyring.job_signers(route.aud)),
+        envelope=seal(data, JOB_TYPE, signers or keyring.job_signers(route.aud)),
+        broker=broker,
         agent=run.agent if run else "",
         ticket=run.ticket if run else "",
         repo=run.repo if run else "",

@@ -75,12 +75,14 @@ class Sweeper:
         self._clock = clock
         self._cancelling = cancelling
 
-    def push_new(self, jobs: Sequence[SentJob]) -> list[Pushed]:
+    def push_new(self, jobs: Sequence[SentJob], *, is_keyed: bool) -> list[Pushed]:
         """Push jobs that were just recorded with the broker's mark, all or none, and note that the
-        broker has them."""
+        broker has them. Those under a key another call may have found and pushed meanwhile: only
+        then is there something to look for first."""
         if any(job.url for job in jobs):
             return [self._post(job) for job in jobs]
-        pushed = self._queue.push_all([outgoing(job) for job in jobs])
+        leaving = [outgoing(job) for job in jobs]
+        pushed = (self._queue.push_all if is_keyed else self._queue.push_fresh)(leaving)
         self._sent.note_pushed([job.job_id for job in jobs], now=self._clock.wall())
         return pushed
 

@@ -44,6 +44,8 @@ def path_problem(path: str, grammar: Grammar) -> str | None:
 
 def has_control(text: str) -> bool:
     """Say whether `text` has a control character, a line break or a change of its reading order."""
+    if text.isascii() and text.isprintable():
+        return False  # nearly every text, told without a look at each character
     return any(unicodedata.category(char) in ("Cc", "Zl", "Zp") or char in _BIDI for char in text)
 
 

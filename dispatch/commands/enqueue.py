@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import click
 
 from contracts import limits
-from contracts.errors import ExitCode
+from contracts.errors import BulkStopped, ExitCode, InvalidRequest, Problem
 from contracts.run_agent import KIND
+from contracts.strict_json import JsonValue
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
-from dispatch.commands.payload_file import read_payload
+from dispatch.commands.payload_file import read_payload, read_payloads
+from dispatch.commands.sent_jobs import Counter, jobs_document, tell_jobs, tell_stopped
 from dispatch.commands.waiting import (
     Seconds,
-    Waited,
     give_up_option,
     tell_waited,
     wait_all,
-    waited_row,
 )
 from dispatch.job_handle import JobHandle
 from dispatch.results import worst_exit_code
@@ -31,12 +31,19 @@ Example:
   fleet-dispatch enqueue --lane MAIN --payload-file job.json --idempotency-key nightly-7
   echo '{"agent":"codex","task":"…","repo":"/home/me/src/app","ticket":"FIX-1"}' |
     fleet-dispatch enqueue --targets GAMINGPC,LAPTOP --lane MAIN --payload-file -
+  fleet-dispatch enqueue --lane MAIN --payload-file jobs.ndjson --ndjson
 """
 
 
 @click.command(epilog=_EXAMPLE)
 @click.option("--lane", required=True, metavar="NAME", help="Its lane.")
 @click.option("--payload-file", required=True, metavar="FILE", help="Its JSON; - for stdin.")
+@click.option(
+    "--ndjson",
+    "is_ndjson",
+    is_flag=True,
+    help="Many jobs: one payload on each line, 10 000 at most; all are checked before one is sent.",
+)
 @click.option("--kind", default=KIND, show_default=True, help="The kind of job.")
 @click.option(
     "--targets", metavar="A,B", default=None, help="One job for each host; default: the first free."
@@ -57,7 +64,8 @@ Example:
     "key",
     metavar="KEY",
     default=None,
-    help="Queue once under this key: the same command again finds the same job. Kept 90 days.",
+    help="Queue once under this key: the same command again finds the same job. Kept 90 days. "
+    "With --ndjson the n-th payload has the key KEY#n.",
 )
 @click.option(
     "--resend-lane",
@@ -71,6 +79,7 @@ def command(
     *,
     lane: str,
     payload_file: str,
+    is_ndjson: bool,
     kind: str,
     targets: str | None,
     wait_s: float | None,
@@ -86,20 +95,21 @@ def command(
     Everything is checked before anything is queued. With --wait the exit code is the worst of all.
     --give-up-after is kept with the job: the next wait, jobs or sweep after that moment ends it.
     """
-    payload = read_payload(payload_file)
+    if is_ndjson and resend_lane:
+        raise InvalidRequest([Problem("--resend-lane", "is for one job", "leave out --ndjson")])
     named = None if targets is None else [name.strip() for name in targets.split(",")]
+    terms = _Terms(kind, lane, named, ttl_s, key, give_up_after_s)
+    payload = {} if is_ndjson else read_payload(payload_file)
+    payloads, places = read_payloads(payload_file) if is_ndjson else ([], [])
     settings = load_settings(flags={"fleet.redis_url": redis_url})
     with FleetClient.open(settings) as client:
-        jobs = client.enqueue(
-            payload,
-            kind=kind,
-            lane=lane,
-            targets=named,
-            ttl_s=ttl_s,
-            idempotency_key=key,
-            give_up_after_s=give_up_after_s,
-            resend_lane=resend_lane,
-        )
+        try:
+            if is_ndjson:
+                jobs = _send_lines(client, payloads, places, terms)
+            else:
+                jobs = _send_one(client, payload, terms, resend_lane=resend_lane)
+        except BulkStopped as error:
+            return tell_stopped(error, as_json=as_json)
         tell_jobs(jobs, on_stderr=as_json)  # at once: a broken-off wait leaves the ids
         told = {job.job_id: job.note for job in jobs}
         waited = [] if wait_s is None else wait_all(client, list(told), wait_s, told=told)
@@ -111,29 +121,44 @@ def command(
     return code
 
 
-def tell_jobs(jobs: list[JobHandle], *, on_stderr: bool) -> None:
-    """Say which jobs there are now, one line each."""
-    for job in jobs:
-        where = job.target or f"lane {job.lane}"
-        state = job.pushed.value.replace("_", " ")
-        click.echo(f"{job.job_id}  {where}  {state}", err=on_stderr)
-        if job.note:
-            click.echo(f"note: {job.job_id} {job.note}", err=True)
+class _Terms(NamedTuple):
+    """What is said of each job."""
+
+    kind: str
+    lane: str
+    targets: list[str] | None
+    ttl_s: int
+    key: str | None
+    give_up_after_s: float | None
 
 
-def jobs_document(jobs: list[JobHandle], waited: list[Waited], code: ExitCode) -> dict[str, object]:
-    """Return what JSON says of jobs that were just sent, and of what was waited for."""
-    found = {item.job_id: waited_row(item) for item in waited}
-    rows = [
-        {
-            "jobId": job.job_id,
-            "target": job.target,
-            "aud": job.aud,
-            "lane": job.lane,
-            "pushed": job.pushed.value,
-            "note": job.note,
-            **found.get(job.job_id, {}),
-        }
-        for job in jobs
-    ]
-    return {"jobs": rows, "exitCode": int(code)}
+def _send_one(
+    client: FleetClient, payload: dict[str, JsonValue], terms: _Terms, *, resend_lane: bool
+) -> list[JobHandle]:
+    return client.enqueue(
+        payload,
+        kind=terms.kind,
+        lane=terms.lane,
+        targets=terms.targets,
+        ttl_s=terms.ttl_s,
+        idempotency_key=terms.key,
+        give_up_after_s=terms.give_up_after_s,
+        resend_lane=resend_lane,
+    )
+
+
+def _send_lines(
+    client: FleetClient, payloads: list[dict[str, JsonValue]], places: list[str], terms: _Terms
+) -> list[JobHandle]:
+    sent = client.enqueue_many(
+        payloads,
+        kind=terms.kind,
+        lane=terms.lane,
+        targets=terms.targets,
+        ttl_s=terms.ttl_s,
+        idempotency_key=terms.key,
+        give_up_after_s=terms.give_up_after_s,
+        places=places,
+        on_batch=Counter(len(payloads)).show,
+    )
+    return [job for several in sent for job in several]

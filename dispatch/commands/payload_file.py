@@ -1,26 +1,63 @@
-"""The payload of a job as a verb is given it: a file, or standard input."""
+"""The payload of a job, or of many, as a verb is given it: a file, or standard input."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final
 
 from contracts import limits
 from contracts.errors import InvalidRequest, Problem
 from contracts.strict_json import JsonValue, parse_strict_object
+
+_LINES_MAX_BYTES: Final = 96 * 1024 * 1024  # 64 MiB of payloads, and what JSON writes around them
+_PROBLEMS_MAX: Final = 20  # that are named; a file of the wrong kind has one in each line
 
 
 def read_payload(file: str) -> dict[str, JsonValue]:
     """Return the JSON object in `file`; "-" is standard input. Raises InvalidRequest naming the
     file."""
     limit = limits.PAYLOAD_MAX_BYTES
+    return parse_strict_object(_read(file, limit), field=f"--payload-file {file}", max_bytes=limit)
+
+
+def read_payloads(file: str) -> tuple[list[dict[str, JsonValue]], list[str]]:
+    """Return the JSON objects in `file`, one a line (NDJSON), and what to call each of them.
+
+    Empty lines are passed over. Raises InvalidRequest naming the lines, 20 at most.
+    """
+    field = f"--payload-file {file}"
+    data = _read(file, _LINES_MAX_BYTES)
+    if len(data) > _LINES_MAX_BYTES:
+        remedy = f"at most {_LINES_MAX_BYTES} bytes; split it"
+        raise InvalidRequest([Problem(field, "is too large", remedy)])
+    payloads: list[dict[str, JsonValue]] = []
+    places: list[str] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            payloads.append(parse_strict_object(line, field=f"line {number}"))
+            places.append(f"line {number}")
+        except InvalidRequest as error:
+            problems += error.problems
+            if len(problems) >= _PROBLEMS_MAX:
+                break
+    if not payloads and not problems:
+        problems = [Problem(field, "holds no payload", "write one JSON object on each line")]
+    if problems:
+        raise InvalidRequest(problems)
+    return payloads, places
+
+
+def _read(file: str, limit: int) -> bytes:
+    """Return the bytes in `file`, and one more than `limit` when there are more."""
     try:
         if file == "-":
-            data = sys.stdin.buffer.read(limit + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                data = opened.read(limit + 1)
+            return sys.stdin.buffer.read(limit + 1)
+        with Path(file).open("rb") as opened:
+            return opened.read(limit + 1)
     except OSError as error:
         problem = Problem("--payload-file", f"cannot be read: {error.strerror}", "check the path")
         raise InvalidRequest([problem]) from error
-    return parse_strict_object(data, field=f"--payload-file {file}", max_bytes=limit)

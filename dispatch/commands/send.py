@@ -11,9 +11,9 @@ from contracts.errors import ExitCode
 from contracts.run_agent import KIND
 from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
-from dispatch.commands.enqueue import jobs_document, tell_jobs
 from dispatch.commands.output import json_option, print_document
 from dispatch.commands.payload_file import read_payload
+from dispatch.commands.sent_jobs import jobs_document, tell_jobs
 from dispatch.commands.waiting import Seconds, give_up_option, tell_waited, wait_all
 from dispatch.results import worst_exit_code
 from dispatch.settings import load_settings

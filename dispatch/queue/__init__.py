@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dispatch.queue.board import HostTrace
 from dispatch.queue.control_box import TakenBack
-from dispatch.queue.fleet_queue import FleetQueue, Outgoing, Pushed
+from dispatch.queue.fleet_queue import FleetQueue, Pushed
+from dispatch.queue.packed_jobs import Outgoing
 from dispatch.queue.result_store import StoredAs
 from dispatch.queue.whereabouts import Place, Whereabouts
 

@@ -7,30 +7,29 @@ callbacks stay unused, since nothing signs them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
+from redis.exceptions import ConnectionError as ConnectionBroke
 from redis.exceptions import ResponseError, WatchError
 
-from contracts import limits, naming
+from contracts import naming
 from contracts.clock import Clock
 from contracts.errors import Unavailable
 from contracts.ids import checked_job_id
-from dispatch.queue.board import SHOWN_TTL_S, Board
+from dispatch.queue.board import Board
 from dispatch.queue.bounded_reads import is_wrong_type
 from dispatch.queue.control_box import ControlBox
 from dispatch.queue.link import connect, translated
+from dispatch.queue.packed_jobs import Outgoing, Packed, pack_jobs, rq_key, transact
 from dispatch.queue.result_store import ResultStore
 from dispatch.queue.watched_reads import watch_and_read
 from dispatch.queue.whereabouts import JobFinder, Place
 
-_DAY_S: Final = 86_400
-# RQ's hash goes when no host could accept its envelope any more.
-_STORED_JOB_TTL_S: Final = limits.JOB_TTL_MAX_S + _DAY_S
-_RQ_RESULT_TTL_S: Final = 60  # RQ's own result is only a pointer
 _PUSH_ATTEMPTS: Final = 5
+_TRIM_EVERY_S: Final = 60.0  # of two weeks
 
 
 class Pushed(StrEnum):
@@ -41,21 +40,14 @@ class Pushed(StrEnum):
     FINISHED = "finished"  # a result or a receipt is there: nothing was pushed
     # A host may have started it, and the broker lost its memory of that: nothing was pushed.
     CLAIM_UNKNOWN = "claim_unknown"
+    UNKNOWN = "unknown"  # of many: the broker went away before it said whether it has it
     ACCEPTED = "accepted"  # over HTTP: it is on the host's disk
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """One signed job on its way: the envelope, its queue and what is shown of it (all text)."""
-
-    job_id: str
-    queue_name: str
-    envelope_text: str = field(repr=False)
-    shown: Mapping[str, str] = field(default_factory=dict)
 
 
 class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
     """The broker as both sides see it. Safe to use from threads."""
+
+    _trimmed_at = -math.inf  # when a push last took old jobs out of the list for people
 
     @classmethod
     def connect(cls, url: str, clock: Clock | None = None) -> FleetQueue:
@@ -108,32 +100,75 @@ class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
         with translated(self.url):
             self.connection.publish(naming.bell_channel(queue_name), b"1")
 
+    def push_fresh(self, jobs: Sequence[Outgoing]) -> list[Pushed]:
+        """Queue jobs whose ids were made by this call's caller and are known to nobody else, all or
+        none, in one round trip: there is nothing to look for under keys that nobody knows.
+
+        Raises what `push_all` raises. When the connection breaks, nobody knows whether they came:
+        then `push_all` looks.
+        """
+        for job in jobs:
+            checked_job_id(job.job_id)
+        with translated(self.url):
+            self._check_queues({job.queue_name for job in jobs})
+            packed = self._packed(jobs, over=False)
+            pool = self.connection.connection_pool
+            try:
+                connection = pool.get_connection()
+                try:
+                    answers = transact(connection, packed)
+                finally:
+                    pool.release(connection)
+            except (ConnectionBroke, WatchError):
+                return self.push_all(jobs)
+            self._check_pushed(jobs, packed, answers)
+        return [Pushed.QUEUED] * len(jobs)
+
+    def _packed(self, jobs: Sequence[Outgoing], *, over: bool) -> Packed:
+        now = self._clock.wall()
+        trims = not 0 <= now - self._trimmed_at < _TRIM_EVERY_S
+        self._trimmed_at = now if trims else self._trimmed_at
+        return pack_jobs(jobs, now=now, over=over, trims=trims)
+
+    def _check_queues(self, names: Collection[str]) -> None:
+        """Look at several queues before a push into all of them; one alone fails by itself."""
+        if len(names) < 2:
+            return
+        with self.connection.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.type(naming.rq_list(name))
+            kinds = pipe.execute()
+        _check_kinds(kinds)
+
     def _push_watched(self, pipe: Any, jobs: Sequence[Outgoing]) -> list[Pushed]:
         keys = [naming.job_key(job.job_id) for job in jobs]
         keys += [naming.result_key(job.job_id) for job in jobs]
         found = self._watch_found(pipe, keys, jobs)
-        pipe.multi()
         new = [job for job, state in zip(jobs, found, strict=True) if state is Pushed.QUEUED]
-        pushes = [self._write_job(pipe, job) for job in new]
+        if new:
+            packed = self._packed(new, over=True)
+            self._check_pushed(jobs, packed, _transact_watched(pipe, packed))
+        return found
+
+    def _check_pushed(self, jobs: Sequence[Outgoing], packed: Packed, answers: list[Any]) -> None:
         # A transaction is not undone when one of its commands fails. Where the job is only listed
         # for people, another type is not our business; a queue that just became one is.
-        answers = pipe.execute(raise_on_error=False)
         failed = [item for item in answers if isinstance(item, Exception)]
-        if not all(map(is_wrong_type, failed)) or any(answers[i] in failed for i in pushes):
-            self.connection.unlink(*keys[: len(jobs)])
+        if not all(map(is_wrong_type, failed)) or any(answers[i] in failed for i in packed.pushes):
+            ids = [job.job_id for job in jobs]
+            self.connection.unlink(*map(naming.job_key, ids), *map(rq_key, ids))
             raise failed[0]
-        return found
 
     def _push_again_watched(self, pipe: Any, job: Outgoing, hosts: Sequence[str]) -> Pushed:
         pipe.watch(naming.job_key(job.job_id), naming.result_key(job.job_id))
         where = self.whereabouts(job.job_id, job.queue_name, hosts)
         if not where.is_lost:
             return Pushed.FINISHED if where.place is Place.FINISHED else Pushed.ALREADY_THERE
-        pipe.multi()
-        push = self._write_job(pipe, job)
-        answers = pipe.execute(raise_on_error=False)
-        if isinstance(answers[push], Exception):
-            raise answers[push]
+        packed = self._packed([job], over=True)
+        answers = _transact_watched(pipe, packed)
+        for place in packed.pushes:
+            if isinstance(answers[place], Exception):
+                raise answers[place]
         return Pushed.QUEUED
 
     def _watch_found(
@@ -144,46 +179,23 @@ class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
         for job in jobs:
             reads.append(("EXISTS", naming.result_key(job.job_id)))
             reads.append(("EXISTS", naming.job_key(job.job_id)))
-            reads.append(("TYPE", naming.rq_list(job.queue_name)))
+        queues = dict.fromkeys(job.queue_name for job in jobs)
+        reads += [("TYPE", naming.rq_list(name)) for name in queues]
         answers = watch_and_read(pipe, watched, reads)
-        if any(kind not in (b"list", b"none") for kind in answers[2::3]):
-            raise ResponseError("WRONGTYPE of a queue")
-        return [_state(*pair) for pair in zip(answers[::3], answers[1::3], strict=True)]
+        states = answers[: 2 * len(jobs)]
+        _check_kinds(answers[2 * len(jobs) :])
+        return [_state(*pair) for pair in zip(states[::2], states[1::2], strict=True)]
 
-    def _write_job(self, pipe: Any, job: Outgoing) -> int:
-        """Add the commands of one job and return the place of the one that queues it."""
-        from rq.job import (  # loaded here: rq is slow to import, and only a push needs it
-            Job,
-            JobStatus,
-        )
-        from rq.queue import Queue
-        from rq.serializers import JSONSerializer
 
-        now = self._clock.wall()
-        rq_job = Job.create(
-            naming.ENTRY_PATH,
-            args=[job.envelope_text],
-            connection=self.connection,
-            serializer=JSONSerializer,
-            id=job.job_id,
-            origin=job.queue_name,
-            status=JobStatus.QUEUED,
-            description=f"fleet-dispatch job {job.job_id}",  # else RQ writes the whole call here
-            timeout=-1,  # RQ's own deadline is off: ours is inside the signature
-            result_ttl=_RQ_RESULT_TTL_S,
-        )
-        pipe.delete(rq_job.key)  # whatever somebody left there
-        rq_job.save(pipeline=pipe)
-        pipe.expire(rq_job.key, _STORED_JOB_TTL_S)
-        pipe.sadd(Queue.redis_queues_keys, naming.rq_list(job.queue_name))
-        push = len(pipe)
-        pipe.rpush(naming.rq_list(job.queue_name), job.job_id)
-        pipe.hset(naming.job_key(job.job_id), mapping={"jti": job.job_id, **job.shown})
-        pipe.expire(naming.job_key(job.job_id), SHOWN_TTL_S)
-        pipe.zadd(naming.jobs_index(), {job.job_id: now})
-        pipe.zremrangebyscore(naming.jobs_index(), "-inf", now - SHOWN_TTL_S)
-        pipe.publish(naming.bell_channel(job.queue_name), b"1")
-        return push
+def _transact_watched(pipe: Any, packed: Packed) -> list[Any]:
+    """Do a transaction on the connection that watches."""
+    pipe.watching = False  # its end is the watch's end, however it ends
+    return transact(pipe.connection, packed)
+
+
+def _check_kinds(kinds: Sequence[object]) -> None:
+    if any(kind not in (b"list", b"none") for kind in kinds):
+        raise ResponseError("WRONGTYPE of a queue")
 
 
 def _state(has_end: int, is_known: int) -> Pushed:

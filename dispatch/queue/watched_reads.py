@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from redis.exceptions import ConnectionError as ConnectionBroke
-from redis.exceptions import ResponseError, WatchError
 from redis.exceptions import TimeoutError as AnswerTookTooLong
+from redis.exceptions import WatchError
+
+from dispatch.queue.packed_jobs import answer_of
 
 
 def watch_and_read(
@@ -25,7 +27,7 @@ def watch_and_read(
     pipe.watching = True  # from here on the pipeline's end is the watch's end
     try:
         connection.send_packed_command(packed)
-        answers = [_answer(connection) for _ in range(1 + len(commands))]
+        answers = [answer_of(connection) for _ in range(1 + len(commands))]
     except (ConnectionBroke, AnswerTookTooLong, OSError) as error:
         connection.disconnect()  # and with it the watch
         pipe.watching = False
@@ -36,11 +38,3 @@ def watch_and_read(
         if isinstance(answer, Exception):
             raise answer
     return answers[1:]
-
-
-def _answer(connection: Any) -> Any:
-    """Return the next answer, an error of the server's as itself: the next one is read as well."""
-    try:
-        return connection.read_response()
-    except ResponseError as error:
-        return error

@@ -21,6 +21,7 @@ TREE = {
     "DiskFull": ("disk_full", ExitCode.REFUSED, True),
     "NotInstalled": ("not_installed", ExitCode.REFUSED, True),
     "AnswerLost": ("answer_lost", ExitCode.WAIT_TIMED_OUT, True),
+    "BulkStopped": ("bulk_stopped", ExitCode.WAIT_TIMED_OUT, True),
     "LaunchRefused": ("launch_refused", ExitCode.FAILED, False),
     "WaitTimedOut": ("wait_timed_out", ExitCode.WAIT_TIMED_OUT, True),
     "Interrupted": ("interrupted", ExitCode.FAILED, True),

@@ -118,6 +118,7 @@ _EVERYBODY = {
 _RARE: dict[str, dict[str, tuple[str, str]]] = {
     "sender": {
         **_EVERYBODY,
+        "del": ("dispatch/queue/packed_jobs.py", '"DEL"'),
         "unlink": (_READS, ".unlink("),
         "lrem": (_RESULTS, ".lrem("),
         "ltrim": ("dispatch/queue/control_box.py", ".ltrim("),

@@ -1,0 +1,143 @@
+"""The part of a client that sends: one job, many jobs, and a job to a host's own door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from contracts import limits
+from contracts.run_agent import KIND, RunAgentRequest
+from dispatch.bulk import Bulk
+from dispatch.bulk_checks import WantedMany
+from dispatch.config_http import HostSectionOfSender
+from dispatch.enqueuing import Enqueuing, Wanted
+from dispatch.http.address import find_door
+from dispatch.job_handle import JobHandle
+
+
+class ClientSending:
+    """Jobs in. Raises what `FleetClient` says."""
+
+    def __init__(
+        self, enqueuing: Enqueuing, bulk: Bulk, doors: Mapping[str, HostSectionOfSender]
+    ) -> None:
+        self._enqueuing = enqueuing
+        self._bulk = bulk
+        self._doors = doors
+
+    def enqueue_agent(
+        self,
+        request: RunAgentRequest | Mapping[str, object] | None = None,
+        *,
+        lane: str,
+        targets: Sequence[str] | None = None,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+        **request_fields: object,
+    ) -> list[JobHandle]:
+        """Queue one `run_agent` job per target, or one for the first free host of `lane`.
+
+        The request is a model, a mapping, or keyword arguments; nothing is added to what was given.
+        `ttl_s` is how long it may wait for a host. When it raises, nothing is queued, or the same
+        call with the same `idempotency_key` finds what was.
+        """
+        given = request.to_payload() if isinstance(request, RunAgentRequest) else request or {}
+        return self.enqueue(
+            {**given, **request_fields},
+            lane=lane,
+            targets=targets,
+            ttl_s=ttl_s,
+            idempotency_key=idempotency_key,
+            give_up_after_s=give_up_after_s,
+        )
+
+    def enqueue(
+        self,
+        payload: Mapping[str, object],
+        *,
+        kind: str = KIND,
+        lane: str,
+        targets: Sequence[str] | None = None,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+        resend_lane: bool = False,
+    ) -> list[JobHandle]:
+        """Queue `payload` of any kind; see `enqueue_agent`.
+
+        With `idempotency_key` the first call queues and every later one returns the same jobs, for
+        90 days, whatever died in between; it raises Refused (`key_reused`) for another job under
+        that key. `give_up_after_s`: so many seconds from now this sender ends the job as
+        `abandoned` if nothing came. `resend_lane`: see `resend`.
+        """
+        wanted = Wanted(
+            payload=payload,
+            kind=kind,
+            lane=lane,
+            targets=targets,
+            ttl_s=ttl_s,
+            key=idempotency_key,
+            give_up_after_s=give_up_after_s,
+            resend_lane=resend_lane,
+        )
+        return self._enqueuing.enqueue(wanted)
+
+    def enqueue_many(
+        self,
+        payloads: Iterable[Mapping[str, object]],
+        *,
+        kind: str = KIND,
+        lane: str,
+        targets: Sequence[str] | None = None,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+        places: Sequence[str] | None = None,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> list[list[JobHandle]]:
+        """Queue each of `payloads`; return for each what `enqueue` returns. 10 000 at most.
+
+        All are checked before the first is signed; InvalidRequest names them by `places`. They go
+        in batches, each recorded here before it is pushed, each queued whole or not at all.
+        `on_batch` is told how many are done. The n-th has the key `KEY#n`, from 1. Raises
+        BulkStopped, which holds the jobs so far, when the broker or the disk goes away meanwhile.
+        """
+        chosen = list(payloads)
+        named = places or [f"payload {number}" for number in range(1, len(chosen) + 1)]
+        wanted = WantedMany(
+            payloads=chosen,
+            places=named,
+            kind=kind,
+            lane=lane,
+            targets=targets,
+            ttl_s=ttl_s,
+            key=idempotency_key,
+            give_up_after_s=give_up_after_s,
+            on_batch=on_batch,
+        )
+        return self._bulk.enqueue(wanted)
+
+    def send(
+        self,
+        payload: Mapping[str, object],
+        *,
+        target: str,
+        kind: str = KIND,
+        lane: str,
+        ttl_s: int = limits.JOB_TTL_DEFAULT_S,
+        idempotency_key: str | None = None,
+        give_up_after_s: float | None = None,
+        cacert: str = "",  # a PEM file: whom to trust for the door's certificate
+    ) -> JobHandle:
+        """Hand `payload` to a host's HTTP door; it is on that disk when this returns. `target` is a
+        name or a URL in config.toml; another URL gets a job for the lane."""
+        wanted = Wanted(
+            payload=payload,
+            kind=kind,
+            lane=lane,
+            ttl_s=ttl_s,
+            key=idempotency_key,
+            give_up_after_s=give_up_after_s,
+            door=find_door(target, self._doors, cacert=cacert),
+        )
+        return self._enqueuing.enqueue(wanted)[0]
