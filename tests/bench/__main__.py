@@ -103,7 +103,7 @@ def measure(name: str, quick: bool, rows: list[Row], failed: dict[str, str]) -> 
         traceback.print_exc()
         failed[name] = f"{type(error).__name__}: {error}".partition("\n")[0]
         _say(f"{name}: {failed[name]}")
-    _say(f"    {name}: {time.monotonic() - began:.0f} s")
+    _say(f"    {name.removeprefix('tests.bench.')}: {time.monotonic() - began:.0f} s")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tests.support.source_tree import PROJECT
 _PRINT = """
 import os, sys
 line = b"a line as a compiler or a test prints it, of some length and no meaning at all\\n"
-block = (line * 12000)[:1048576]
+block = (line * 16000)[:1048576]
 for number in range(int(sys.argv[1])):
     left = memoryview(block)
     while left:
