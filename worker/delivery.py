@@ -31,6 +31,11 @@ class Delivery(Protocol):
         ...
 
     @property
+    def taken_list(self) -> str:
+        """Return the broker's list in which it stands as taken; "" where it is not queued."""
+        ...
+
+    @property
     def is_queued(self) -> bool:
         """Say whether it stands at the broker: only then can it be given back to a lane, and only
         then does its sender look for its result there."""

@@ -158,9 +158,10 @@ class RunEnvelope:
         this host alone and did not come from there needs no broker."""
         if not delivery.is_queued and not job.is_for_a_lane:
             return None
-        if delivery.is_queued:
-            self._ports.look_for_cancel(job.claims.jti)
-        return self._ports.lanes.claim(job.claims.jti, exp=job.claims.exp)
+        job_id, exp, ports = job.claims.jti, job.claims.exp, self._ports
+        if not delivery.is_queued:
+            return ports.lanes.claim(job_id, exp=exp)
+        return ports.lanes.take(job_id, exp=exp, look_for_cancel=ports.look_for_cancel)
 
     def _give_claim_back(self, job: VerifiedJob, delivery: Delivery) -> None:
         if delivery.is_queued or job.is_for_a_lane:
@@ -191,27 +192,29 @@ class RunEnvelope:
         ports.crash.reach("after_claim")
         ports.say("claimed", job=claims.jti, sender=claims.iss, aud=claims.aud, lane=claims.lane)
         is_shared = job.is_for_a_lane and delivery.is_queued
-        self._accept(job, delivery, settle=not is_shared)
+        settled = self._accept(job, delivery, settle=not is_shared)
         result = self._execution.result_of(job)
         ports.crash.reach("after_run")
         if is_shared and was_declined(result):
             return self._offers.decline(job, result, delivery)
         ports.outbox.conclude(claims.jti, result)
-        self._tell(delivery.settle)
+        if not settled:
+            self._tell(delivery.settle)
         return Ending.SETTLED
 
-    def _accept(self, job: VerifiedJob, delivery: Delivery, *, settle: bool) -> None:
-        """Tell that the job is claimed where it came from: its sender, or whoever looks."""
+    def _accept(self, job: VerifiedJob, delivery: Delivery, *, settle: bool) -> bool:
+        """Tell that the job is claimed where it came from: its sender, or whoever looks. With
+        `settle`, say whether nobody holds it as taken any more."""
         ports, job_id = self._ports, job.claims.jti
         if not delivery.is_queued:
             state = JobState.CLAIMED.value
             receipt = ports.receipts.of_job(job, DeliveryCode.ACCEPTED, state=state)
             delivery.answer(DeliveryCode.ACCEPTED, receipt)
-            return
-        if settle:
-            self._tell(delivery.settle)
-        self._tell(lambda: ports.board.show(job_id, "started"))
-        self._tell(lambda: ports.board.show_rq_started(job_id, ports.settings.host))
+            return True
+        try:
+            return ports.board.show_started(job_id, delivery.taken_list, settle=settle)
+        except RedisError:  # only for show, or it comes again: a broker that is away stops no run
+            return False
 
     def _tell(self, act: Callable[[], None]) -> None:
         """Do what is only for show or comes again by itself; a broker that is away stops no run."""

@@ -8,7 +8,8 @@ timeouts and commands of RQ are not even read. The entry itself believes only si
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from redis import Redis
@@ -25,20 +26,31 @@ from worker.broker.packed_call import Poisoned, inflate, read_call
 
 Entry: TypeAlias = Callable[[str], object]
 
-# Both scripts are atomic: nothing can be swapped between the look at a size and the read.
+# The first job of the first queue that has one, moved and read in one round trip: KEYS are queues
+# and their lists of taken ones, in turn. Atomic: nothing can be swapped between the look at a size
+# and the read. A queue that is no list, and a job that is no hash, is said of that one.
 _TAKE: Final = """
-local id = redis.call('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT')
-if not id then return false end
-if #id > tonumber(ARGV[1]) then
-    redis.call('RPOP', KEYS[2])
-    return 0
+local function told(error)
+    if string.find(error.err, 'WRONGTYPE', 1, true) then return nil end
+    return error
 end
-return id
-"""
-_READ: Final = """
-local size = redis.call('HSTRLEN', KEYS[1], 'data')
-if size > tonumber(ARGV[1]) then return size end
-return redis.call('HGET', KEYS[1], 'data')
+for i = 1, #KEYS, 2 do
+    local place = (i - 1) / 2
+    local id = redis.pcall('LMOVE', KEYS[i], KEYS[i + 1], 'LEFT', 'RIGHT')
+    if type(id) == 'table' then return told(id) or {place} end
+    if id and #id > tonumber(ARGV[1]) then
+        redis.call('RPOP', KEYS[i + 1])
+        return {place, 0}
+    end
+    if id then
+        if not string.match(id, '^[a-z0-9]+$') then return {place, id} end
+        local size = redis.pcall('HSTRLEN', ARGV[3] .. id, 'data')
+        if type(size) == 'table' then return told(size) or {place, id} end
+        if size > tonumber(ARGV[2]) then return {place, id, size} end
+        return {place, id, redis.call('HGET', ARGV[3] .. id, 'data'), 1}
+    end
+end
+return false
 """
 # The push comes first: when it fails, the id still stands in the list of taken ones. What was just
 # taken stands at the end of that list, what is left over at its head: nobody searches a long one.
@@ -55,6 +67,7 @@ for _, id in ipairs(bad) do redis.call('LREM', KEYS[1], 1, id) end
 return #bad
 """
 _ID_MAX_BYTES: Final = 64
+_WHOLE: Final = 3  # words of an answer, behind the place, when the job was read
 _TAKEN_MAX: Final = 1_000  # a host takes 64 at a time at most
 
 
@@ -105,6 +118,14 @@ class SealedQueue(Queue):
         super().__init__(name, connection=connection, job_class=SealedJob, serializer=_serializer())
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look took from the queue of `worker`, as the broker told it: to be opened."""
+
+    worker: SealedWorker
+    answer: Sequence[Any] = field(repr=False)
+
+
 class SealedWorker(BaseWorker):
     """One host's hand on one queue. It has no loop, no signals, no scheduler and no maintenance of
     RQ's, and subscribes to no commands: the listener asks it for one job at a time."""
@@ -131,24 +152,31 @@ class SealedWorker(BaseWorker):
     def take(self, entry_for: Callable[[str], Entry]) -> SealedJob | None:
         """Move the next job to this host's list of taken ones and return it; None when none waits.
 
+        See `find_first` and `opened`.
+        """
+        found = find_first([self])
+        return None if found is None else self.opened(found, entry_for)
+
+    def opened(self, found: Found, entry_for: Callable[[str], Entry]) -> SealedJob:
+        """Return the job that was found in this queue.
+
         `entry_for(job_id)` gives the entry that the job will call. Raises Poisoned for what can be
         no job of ours, and redis errors when Redis is away; the queue goes on after either.
         """
-        try:
-            moved = self._script(_TAKE, [self.queue_key, self.taken_key], _ID_MAX_BYTES)
-        except ResponseError as error:
-            if is_wrong_type(error) and self.connection.type(self.taken_key) != b"list":
+        _place, *told = found.answer
+        if not told:
+            if self.connection.type(self.taken_key) not in (b"list", b"none"):
                 self.connection.unlink(self.taken_key)  # no list: nothing of ours is in it
-            raise _poisoned(error, "queue_unreadable") from error
-        if moved is None:
-            return None
-        job_id = _checked_id(moved)
+            raise Poisoned("queue_unreadable")
+        job_id = _checked_id(told[0])
         if job_id is None:
-            if isinstance(moved, bytes):
-                self.connection.lrem(self.taken_key, -1, cast("str", moved))
+            if isinstance(told[0], bytes):
+                self.connection.lrem(self.taken_key, -1, cast("str", told[0]))
             raise Poisoned("bad_id")
+        if len(told) < _WHOLE:
+            raise Poisoned("not_a_hash" if len(told) == 1 else "too_large", job_id)
         job = SealedJob(job_id, connection=self.connection, serializer=_serializer())
-        job.restore({b"data": self._read(job_id)})
+        job.restore({b"data": told[1]})
         job.entry = entry_for(job_id)
         return job
 
@@ -202,24 +230,19 @@ class SealedWorker(BaseWorker):
         """Leave the connection's timeouts alone: RQ would wait minutes on a Redis that hangs."""
         return connection
 
-    def _read(self, job_id: str) -> bytes | None:
-        try:
-            found = self._script(_READ, [SealedJob.key_for(job_id)], limits.STORED_JOB_MAX_BYTES)
-        except ResponseError as error:
-            raise _poisoned(error, "not_a_hash", job_id) from error
-        if isinstance(found, int):
-            raise Poisoned("too_large", job_id)
-        return found
 
-    def _script(self, script: str, keys: list[str], argument: int) -> bytes | int | None:
-        answer = self.connection.eval(script, len(keys), *keys, str(argument))
-        return cast("bytes | int | None", answer)
+def find_first(workers: Sequence[SealedWorker]) -> Found | None:
+    """Take the first job from the first of these workers' queues that has one, in one round trip;
+    None when none waits. They share one connection.
 
-
-def _poisoned(error: ResponseError, reason: str, job_id: str = "") -> Exception:
-    """Return what to raise: a key of another type is poison, every other answer is Redis's own
-    trouble (no permission, no memory) and says nothing about the job."""
-    return Poisoned(reason, job_id) if is_wrong_type(error) else error
+    Raises redis errors when Redis is away, and for its own trouble (no permission, no memory),
+    which says nothing about a job.
+    """
+    keys = [key for worker in workers for key in (worker.queue_key, worker.taken_key)]
+    most = (str(_ID_MAX_BYTES), str(limits.STORED_JOB_MAX_BYTES))
+    prefix = SealedJob.redis_job_namespace_prefix
+    answer: Any = workers[0].connection.eval(_TAKE, len(keys), *keys, *most, prefix)
+    return None if answer is None else Found(workers[int(answer[0])], answer)
 
 
 def _serializer() -> Any:

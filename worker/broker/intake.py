@@ -26,7 +26,7 @@ from worker.broker.packed_call import Poisoned
 from worker.broker.taken_entry import TakenEntry
 from worker.delivery import Ending
 from worker.entry import RunEnvelope
-from worker.sealed import SealedJob, SealedWorker
+from worker.sealed import SealedJob, SealedWorker, find_first
 from worker.slots import Slots
 
 BROKER_AWAY: Final = (RedisError, Unavailable, CouldNotCheck)
@@ -109,16 +109,20 @@ class Intake:
     def _look(self, stop: threading.Event) -> Look:
         """Look at each queue once, first at the one after the last that had a job."""
         looked = Look.NOTHING
-        for worker in list(self._workers):
-            if stop.is_set() or self._is_held(worker):
-                continue
+        waiting = [worker for worker in self._workers if not self._is_held(worker)]
+        while waiting and not stop.is_set():
+            found = find_first(waiting)
+            if found is None:
+                break
+            worker = found.worker
+            del waiting[: waiting.index(worker) + 1]
             try:
-                job = worker.take(partial(self._entry_for, worker))
+                job = worker.opened(found, partial(self._entry_for, worker))
             except Poisoned as poison:
                 self._bury(worker, poison)
                 looked = Look.BURIED
                 continue
-            if job is None or self._went_round(worker, job):
+            if self._went_round(worker, job):
                 continue
             self._workers.remove(worker)
             self._workers.append(worker)

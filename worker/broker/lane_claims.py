@@ -7,6 +7,7 @@ decides more than which host looks next.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +30,17 @@ from worker.broker.beats import read_beat
 _RELEASE: Final = """
 if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0
+"""
+# The ordinary case in one round trip: nobody took the job back and it is claimed now (1), or was by
+# whoever is named. 0 where it takes a closer look: a cancel, or a claim of another type. Nothing is
+# claimed beside a cancel: that is taken in first.
+_CLAIM_UNLESS_CANCELLED: Final = """
+local cancel = redis.pcall('GETRANGE', KEYS[2], 0, 0)
+if type(cancel) == 'string' and #cancel > 0 then return 0 end
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) then return 1 end
+local holder = redis.pcall('GETRANGE', KEYS[1], 0, tonumber(ARGV[3]))
+if type(holder) == 'table' then return 0 end
+return holder
 """
 _REASON_MAX_CHARS: Final = 200
 _HOSTS_MAX: Final = 500
@@ -56,8 +68,7 @@ class LaneClaims:
     def claim(self, job_id: str, *, exp: int) -> str | None:
         """Claim a job; return None when it is ours, else the host that has it."""
         key = naming.claim_key(job_id)
-        life_s = max(1, int(exp - self._clock.wall()) + 2 * limits.SKEW_S)
-        if self._redis.set(key, self._mark, nx=True, ex=life_s):
+        if self._redis.set(key, self._mark, nx=True, ex=self._life_s(exp)):
             return None
         try:
             holder = _text(self._redis.getrange(key, 0, 2 * NAME_MAX_BYTES))
@@ -66,7 +77,20 @@ class LaneClaims:
                 raise
             self._redis.unlink(key)  # no host wrote that
             return self.claim(job_id, exp=exp)
-        return None if holder == self._mark else holder.partition("/")[0] or "another host"
+        return self._other(holder)
+
+    def take(self, job_id: str, *, exp: int, look_for_cancel: Callable[[str], None]) -> str | None:
+        """Claim a job, see `claim`, after `look_for_cancel` where a cancel of it waits: that may
+        raise, and nothing is claimed then."""
+        keys = (naming.claim_key(job_id), naming.cancel_key(job_id))
+        arguments = (self._mark, str(self._life_s(exp)), str(2 * NAME_MAX_BYTES))
+        told = self._redis.eval(_CLAIM_UNLESS_CANCELLED, len(keys), *keys, *arguments)
+        if told == 1:
+            return None
+        if isinstance(told, bytes):
+            return self._other(_text(told))
+        look_for_cancel(job_id)
+        return self.claim(job_id, exp=exp)
 
     def release(self, job_id: str) -> None:
         """Give the claim back if it is ours."""
@@ -105,6 +129,13 @@ class LaneClaims:
         names = [name for name, _ in read_newest(self._redis, naming.hosts_index(), _HOSTS_MAX)]
         others = [name for name in names if is_name(name) and name != self._host]
         return frozenset(name for name in others if lane in self._lanes_of(name))
+
+    def _life_s(self, exp: int) -> int:
+        return max(1, int(exp - self._clock.wall()) + 2 * limits.SKEW_S)
+
+    def _other(self, holder: str) -> str | None:
+        """Return the host in a claim, None when that is ours."""
+        return None if holder == self._mark else holder.partition("/")[0] or "another host"
 
     def _lanes_of(self, host: str) -> list[str]:
         lanes = read_beat(self._redis, host).get("lanes")

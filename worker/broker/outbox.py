@@ -7,7 +7,7 @@ is that text byte for byte. Storing it twice is harmless on the other side. Neve
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from redis.exceptions import RedisError
@@ -30,6 +30,9 @@ _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 10.0
 _IDLE_S: Final = 30.0
 _JOURNAL_PAUSE_S: Final = 5.0
+# Results that follow each other are marked as delivered together: one commit less for each.
+_MORE_WITHIN_S: Final = 0.02
+_MARKED_MAX: Final = 32
 
 
 class Outbox:
@@ -109,22 +112,33 @@ class Outbox:
 
     def publish(self, record: JobRecord) -> None:
         """Deliver one result now, again if need be. Raises when the broker is away."""
+        if self._deliver(record):
+            self._mark([record.jti])
+
+    def _deliver(self, record: JobRecord) -> bool:
+        """Deliver one result; say whether the sender's side holds it now. Raises as `publish`."""
         sealed = self.sealed(record)
         if record.result is None or sealed is None:
-            return
+            return False
+        status = read_outcome(record.kind, record.result).status.value
         self._crash.reach("before_publish")
+        if self._board.deliver(record.jti, sealed, status):
+            self._crash.reach("after_stored")
+            return True
         stored = self._queue.store_result(record.jti, sealed)
         self._crash.reach("after_stored")
         if stored is StoredAs.OTHER:
             self._say("another_result_was_there", job=record.jti)
-        status = read_outcome(record.kind, record.result).status.value
-        # Before the mark: a crash in between repeats this, and shows nothing stale for ever.
-        self._board.show(record.jti, "done", status)
-        self._board.show_rq_finished(record.jti)
-        is_new = self._journal.mark_published(record.jti)
+        self._board.show_done(record.jti, status)
+        return True
+
+    def _mark(self, job_ids: Sequence[str]) -> None:
+        """Note what was delivered, and say what of it is news: after all that is shown, so that a
+        crash in between repeats it, and shows nothing stale for ever."""
+        news = self._journal.mark_published(*job_ids)
         self._crash.reach("after_published")
-        if is_new:
-            self._say("published", job=record.jti)
+        for job_id in news:
+            self._say("published", job=job_id)
 
     def is_stored(self, job_id: str) -> bool:
         """Say whether the broker holds something under a job's result. Raises when it is away."""
@@ -138,8 +152,7 @@ class Outbox:
 
     def _deliver_all(self) -> bool:
         try:
-            for record in self._journal.unpublished():
-                self.publish(record)
+            self._deliver_due()
         except (RedisError, Unavailable, CouldNotCheck):
             if not self._away:
                 self._away = True
@@ -150,6 +163,27 @@ class Outbox:
             self._say("results_delivered")
         return True
 
+    def _deliver_due(self) -> None:
+        """Deliver what is due, and what becomes due right behind it, then mark all of it in one
+        commit. What a crash leaves unmarked is delivered once more, which changes nothing."""
+        unmarked: list[str] = []
+        try:
+            while True:
+                self._wake.clear()
+                found = False
+                for record in self._journal.unpublished(besides=unmarked):
+                    found = True
+                    if self._deliver(record):
+                        unmarked.append(record.jti)
+                    if len(unmarked) >= _MARKED_MAX:
+                        self._mark(unmarked)
+                        unmarked.clear()
+                if not found or not self._wake.wait(_MORE_WITHIN_S):
+                    return
+        finally:
+            if unmarked:
+                self._mark(unmarked)
+
     def run(self, stop: threading.Event) -> None:
         """Deliver until `stop` is set, with growing pauses while the broker is away."""
         pause = _FIRST_PAUSE_S
@@ -158,7 +192,8 @@ class Outbox:
             self._reserve.hold()  # again, once there is room
             if self.deliver_all():
                 pause = _FIRST_PAUSE_S
-                self._wake.wait(_IDLE_S)
+                if not stop.is_set():  # the wake of an end may have been taken for one of a result
+                    self._wake.wait(_IDLE_S)
             else:
                 self._clock.wait(stop, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)

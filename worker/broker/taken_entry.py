@@ -26,6 +26,11 @@ class TakenEntry:
         """See Delivery.queue_name."""
         return self.worker.queue_name
 
+    @property
+    def taken_list(self) -> str:
+        """See Delivery.taken_list."""
+        return self.worker.taken_key
+
     def answer(self, code: DeliveryCode, receipt: str | None) -> None:
         """Leave the receipt at the broker. See Delivery.answer.
 

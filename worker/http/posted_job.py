@@ -24,6 +24,7 @@ class PostedJob:
 
     job_id = None
     queue_name = HTTP_DOOR
+    taken_list = ""
     is_queued = False
 
     def __init__(self, say: Say) -> None:

@@ -146,16 +146,20 @@ class Journal:
             row = database.execute("SELECT sealed FROM jobs WHERE jti = ?", (job_id,)).fetchone()
         return str(row["sealed"])
 
-    def mark_published(self, job_id: str) -> bool:
-        """Note that the sender's side holds the result; say whether that is news."""
+    def mark_published(self, *job_ids: str) -> list[str]:
+        """Note that the senders' side holds the results of these jobs, in one commit; return those
+        of which that is news."""
+        news: list[str] = []
         with self._file.writing() as database:
-            changed = database.execute(
-                "UPDATE jobs SET published_at = ? WHERE jti = ? AND published_at IS NULL",
-                (self._clock.wall(), job_id),
-            )
-            if changed.rowcount:
-                self._add(database, job_id, 0, JobState.PUBLISHED, "")
-        return changed.rowcount > 0
+            for job_id in job_ids:
+                changed = database.execute(
+                    "UPDATE jobs SET published_at = ? WHERE jti = ? AND published_at IS NULL",
+                    (self._clock.wall(), job_id),
+                )
+                if changed.rowcount:
+                    self._add(database, job_id, 0, JobState.PUBLISHED, "")
+                    news.append(job_id)
+        return news
 
     def note_queued(self, job_id: str) -> bool:
         """Note that a job which came through another door came over a queue as well, so that its
@@ -163,9 +167,10 @@ class Journal:
         with self._file.writing() as database:
             return queries.note_queued(database, job_id)
 
-    def unpublished(self) -> Iterator[JobRecord]:
-        """Yield the queued jobs whose result was not delivered yet, oldest first, few in memory."""
-        return read_owed(self._file)
+    def unpublished(self, *, besides: Sequence[str] = ()) -> Iterator[JobRecord]:
+        """Yield the queued jobs whose result was not delivered yet, oldest first, few in memory,
+        and without those named in `besides`."""
+        return read_owed(self._file, besides)
 
     def orphans(self, host: str = "") -> list[JobRecord]:
         """Return the jobs that began here and have no end though their process is gone.

@@ -6,7 +6,7 @@ Reads alone. What is owed is the condition of an index, so a look costs what is 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from worker.journal.records import HTTP_DOOR, LOCAL_SENDER, SELECT_JOBS, JobRecord, read_record
@@ -23,19 +23,26 @@ _OWED: Final = (
 _PAGE: Final = 50  # results read at once: some of them have a megabyte
 
 
-def read_owed(file: JournalFile) -> Iterator[JobRecord]:
-    """Yield the queued jobs whose result was not delivered yet, oldest first. Those that are
-    delivered meanwhile, or never can be, keep no later one back."""
+def read_owed(file: JournalFile, besides: Sequence[str] = ()) -> Iterator[JobRecord]:
+    """Yield the queued jobs whose result was not delivered yet, oldest first, without the few in
+    `besides`. Those that are delivered meanwhile, or never can be, keep no later one back."""
+    apart = tuple(besides)
     page: list[JobRecord] = []
     while True:
         with file.reading() as database:
-            page = _page(database, page[-1] if page else None)
+            page = _page(database, page[-1] if page else None, apart)
         yield from page
         if len(page) < _PAGE:
             return
 
 
-def _page(database: sqlite3.Connection, after: JobRecord | None) -> list[JobRecord]:
+def _page(
+    database: sqlite3.Connection, after: JobRecord | None, besides: tuple[str, ...]
+) -> list[JobRecord]:
     behind = (0.0, "") if after is None else (after.claimed_at, after.jti)
-    query = f"{SELECT_JOBS} {_OWED} AND (claimed_at, jti) > (?, ?) ORDER BY claimed_at, jti LIMIT ?"
-    return [read_record(row) for row in database.execute(query, (*behind, _PAGE))]
+    query = (
+        f"{SELECT_JOBS} {_OWED} AND (claimed_at, jti) > (?, ?)"
+        f" AND jti NOT IN ({', '.join('?' * len(besides))}) ORDER BY claimed_at, jti LIMIT ?"
+    )
+    rows = database.execute(query, (*behind, *besides, _PAGE))
+    return [read_record(row) for row in rows]
