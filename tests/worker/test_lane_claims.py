@@ -76,3 +76,45 @@ def test_other_living_hosts_of_the_lane_are_found_whatever_else_stands_there(
         connection.set(naming.host_key(host), beat)
     connection.zadd(naming.hosts_index(), dict.fromkeys([*beats, "SILENT"], 1))
     assert claims(connection, "SELF").others_alive("L") == {"ALIVE"}
+
+
+def no_cancel(_job_id: str) -> None:
+    raise AssertionError("no cancel is there")
+
+
+def test_a_job_that_nobody_took_back_is_taken_without_a_closer_look(
+    connection: redis.Redis,
+) -> None:
+    one, two = claims(connection, "ONE"), claims(connection, "TWO")
+    exp = int(ManualClock().wall()) + 100
+    assert one.take(JOB, exp=exp, look_for_cancel=no_cancel) is None
+    assert one.take(JOB, exp=exp, look_for_cancel=no_cancel) is None, "ours after a crash, too"
+    assert two.take(JOB, exp=exp, look_for_cancel=no_cancel) == "ONE"
+    assert 0 < connection.ttl(naming.claim_key(JOB)) <= 340
+
+
+def test_a_cancel_is_looked_at_before_anything_is_claimed(connection: redis.Redis) -> None:
+    one, exp, looked = claims(connection, "ONE"), int(ManualClock().wall()) + 100, []
+    connection.set(naming.cancel_key(JOB), "a cancel")
+
+    def broken(job_id: str) -> None:
+        looked.append((job_id, connection.exists(naming.claim_key(JOB))))
+        raise redis.ConnectionError("the broker went away")
+
+    with pytest.raises(redis.ConnectionError):
+        one.take(JOB, exp=exp, look_for_cancel=broken)
+    assert looked == [(JOB, 0)]
+    assert not connection.exists(naming.claim_key(JOB)), "others may still take it"
+    assert one.take(JOB, exp=exp, look_for_cancel=lambda job: looked.append((job, 1))) is None
+    assert looked == [(JOB, 0), (JOB, 1)]
+    assert connection.exists(naming.claim_key(JOB))
+
+
+def test_what_no_host_and_no_sender_wrote_keeps_no_job_from_being_taken(
+    connection: redis.Redis,
+) -> None:
+    one, exp = claims(connection, "ONE"), int(ManualClock().wall()) + 100
+    connection.rpush(naming.claim_key(JOB), "no claim")
+    connection.hset(naming.cancel_key(JOB), "no", "cancel")
+    assert one.take(JOB, exp=exp, look_for_cancel=lambda _job: None) is None
+    assert connection.get(naming.claim_key(JOB)) == b"ONE/1"

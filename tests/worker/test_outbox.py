@@ -155,3 +155,53 @@ def test_the_loop_delivers_when_it_is_woken_and_ends_when_it_is_told(desk: Desk)
     thread.join(10)
     assert not thread.is_alive()
     assert len(desk.queue.result_texts(job_id)) == 1
+
+
+def test_results_that_wait_together_are_marked_together(desk: Desk) -> None:
+    outbox, commits = desk.outbox(), []
+    jobs = [desk.claimed() for _ in range(40)]
+    for job_id, result in jobs:
+        outbox.conclude(job_id, result)
+    desk.journal._file._connection.set_trace_callback(
+        lambda statement: commits.append(statement) if statement == "COMMIT" else None
+    )
+    assert outbox.deliver_all()
+    assert len(commits) == 2, "32 and the rest"
+    assert desk.said.count("published") == 40
+    assert desk.journal.unpublished() == []
+
+
+def test_what_was_delivered_before_the_broker_went_away_is_marked(
+    desk: Desk, broker: Broker
+) -> None:
+    outbox = desk.outbox()
+    first, second = desk.claimed(), desk.claimed()
+    outbox.conclude(*first)
+    outbox.conclude(*second)
+    deliver = outbox._board.deliver
+
+    def deliver_one(job_id: str, sealed: str, status: str) -> bool:
+        if job_id == second[0]:
+            broker.kill()
+        return deliver(job_id, sealed, status)
+
+    outbox._board.deliver = deliver_one  # type: ignore[method-assign]
+    assert not outbox.deliver_all()
+    assert [record.jti for record in desk.journal.unpublished()] == [second[0]]
+    broker.start()
+    outbox._board.deliver = deliver  # type: ignore[method-assign]
+    assert outbox.deliver_all()
+    assert desk.journal.unpublished() == []
+
+
+def test_a_loop_that_delivers_ends_at_once_when_it_is_told(desk: Desk) -> None:
+    outbox, stop = desk.outbox(), threading.Event()
+    thread = threading.Thread(target=outbox.run, args=(stop,))
+    for _ in range(20):
+        job_id, result = desk.claimed()
+        outbox.conclude(job_id, result)
+    thread.start()
+    stop.set()
+    outbox.wake()
+    thread.join(20)  # less than it waits when nothing is due
+    assert not thread.is_alive()

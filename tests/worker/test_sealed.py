@@ -16,7 +16,7 @@ from contracts import limits, naming
 from contracts.ids import new_job_id
 from tests.support.broker import Broker
 from worker.broker.packed_call import Poisoned
-from worker.sealed import SealedJob, SealedQueue, SealedWorker
+from worker.sealed import SealedJob, SealedQueue, SealedWorker, find_first
 
 QUEUE = "fd.test"
 HOST = "HOSTA"
@@ -263,3 +263,32 @@ def test_the_classes_know_no_others_and_leave_the_connection_alone(
     assert worker.job_class is SealedJob
     assert type(worker.queues[0]) is SealedQueue
     assert "pickle" not in repr(worker.serializer)
+
+
+def test_a_look_at_several_queues_finds_the_first_that_has_a_job(
+    worker: SealedWorker, connection: redis.Redis
+) -> None:
+    other = SealedWorker("fd.other", HOST, connection)
+    assert find_first([other, worker]) is None
+    job_id = put(connection)
+    found = find_first([other, worker])
+    assert found is not None
+    assert found.worker is worker
+    assert worker.opened(found, ignore).id == job_id
+    assert (worker.taken(), other.taken()) == ([job_id], [])
+
+
+def test_a_queue_that_is_none_is_said_of_that_one_and_those_behind_it_are_served(
+    worker: SealedWorker, connection: redis.Redis
+) -> None:
+    other = SealedWorker("fd.other", HOST, connection)
+    connection.set(other.queue_key, "text")
+    job_id = put(connection)
+    found = find_first([other, worker])
+    assert found is not None
+    assert found.worker is other
+    with pytest.raises(Poisoned, match="queue_unreadable"):
+        other.opened(found, ignore)
+    found = find_first([worker])
+    assert found is not None
+    assert worker.opened(found, ignore).id == job_id
