@@ -23,49 +23,10 @@ from contracts import limits, naming
 from contracts.ids import is_job_id
 from dispatch.queue.bounded_reads import is_wrong_type, read_items
 from worker.broker.packed_call import Poisoned, inflate, read_call
+from worker.broker.queue_scripts import DROP_BAD, GIVE_BACK, TAKE
 
 Entry: TypeAlias = Callable[[str], object]
 
-# The first job of the first queue that has one, moved and read in one round trip: KEYS are queues
-# and their lists of taken ones, in turn. Atomic: nothing can be swapped between the look at a size
-# and the read. A queue that is no list, and a job that is no hash, is said of that one.
-_TAKE: Final = """
-local function told(error)
-    if string.find(error.err, 'WRONGTYPE', 1, true) then return nil end
-    return error
-end
-for i = 1, #KEYS, 2 do
-    local place = (i - 1) / 2
-    local id = redis.pcall('LMOVE', KEYS[i], KEYS[i + 1], 'LEFT', 'RIGHT')
-    if type(id) == 'table' then return told(id) or {place} end
-    if id and #id > tonumber(ARGV[1]) then
-        redis.call('RPOP', KEYS[i + 1])
-        return {place, 0}
-    end
-    if id then
-        if not string.match(id, '^[a-z0-9]+$') then return {place, id} end
-        local size = redis.pcall('HSTRLEN', ARGV[3] .. id, 'data')
-        if type(size) == 'table' then return told(size) or {place, id} end
-        if size > tonumber(ARGV[2]) then return {place, id, size} end
-        return {place, id, redis.call('HGET', ARGV[3] .. id, 'data'), 1}
-    end
-end
-return false
-"""
-# The push comes first: when it fails, the id still stands in the list of taken ones. What was just
-# taken stands at the end of that list, what is left over at its head: nobody searches a long one.
-_GIVE_BACK: Final = """
-redis.call(ARGV[2], KEYS[2], ARGV[1])
-return redis.call('LREM', KEYS[1], ARGV[2] == 'LPUSH' and 1 or -1, ARGV[1])
-"""
-_DROP_BAD: Final = """
-local bad = {}
-for _, id in ipairs(redis.call('LRANGE', KEYS[1], 0, 999)) do
-    if not string.match(id, '^[a-z0-9]+$') or #id > tonumber(ARGV[1]) then bad[#bad + 1] = id end
-end
-for _, id in ipairs(bad) do redis.call('LREM', KEYS[1], 1, id) end
-return #bad
-"""
 _ID_MAX_BYTES: Final = 64
 _WHOLE: Final = 3  # words of an answer, behind the place, when the job was read
 _TAKEN_MAX: Final = 1_000  # a host takes 64 at a time at most
@@ -188,12 +149,12 @@ class SealedWorker(BaseWorker):
         """Put a taken job back into this queue, or into the queue named `to`, in one step."""
         target = self.queue_key if to is None else naming.rq_list(to)
         push = "LPUSH" if first else "RPUSH"
-        self.connection.eval(_GIVE_BACK, 2, self.taken_key, target, job_id, push)
+        self.connection.eval(GIVE_BACK, 2, self.taken_key, target, job_id, push)
 
     def taken(self) -> list[str]:
         """Return the ids in this host's list of taken ones, oldest first; bad ones are dropped."""
         try:
-            self.connection.eval(_DROP_BAD, 1, self.taken_key, str(_ID_MAX_BYTES))
+            self.connection.eval(DROP_BAD, 1, self.taken_key, str(_ID_MAX_BYTES))
         except ResponseError as error:
             if not is_wrong_type(error):
                 raise
@@ -241,7 +202,7 @@ def find_first(workers: Sequence[SealedWorker]) -> Found | None:
     keys = [key for worker in workers for key in (worker.queue_key, worker.taken_key)]
     most = (str(_ID_MAX_BYTES), str(limits.STORED_JOB_MAX_BYTES))
     prefix = SealedJob.redis_job_namespace_prefix
-    answer: Any = workers[0].connection.eval(_TAKE, len(keys), *keys, *most, prefix)
+    answer: Any = workers[0].connection.eval(TAKE, len(keys), *keys, *most, prefix)
     return None if answer is None else Found(workers[int(answer[0])], answer)
 
 

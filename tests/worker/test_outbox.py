@@ -168,7 +168,7 @@ def test_results_that_wait_together_are_marked_together(desk: Desk) -> None:
     assert outbox.deliver_all()
     assert len(commits) == 2, "32 and the rest"
     assert desk.said.count("published") == 40
-    assert desk.journal.unpublished() == []
+    assert list(desk.journal.unpublished()) == []
 
 
 def test_what_was_delivered_before_the_broker_went_away_is_marked(
@@ -191,7 +191,7 @@ def test_what_was_delivered_before_the_broker_went_away_is_marked(
     broker.start()
     outbox._board.deliver = deliver  # type: ignore[method-assign]
     assert outbox.deliver_all()
-    assert desk.journal.unpublished() == []
+    assert list(desk.journal.unpublished()) == []
 
 
 def test_a_loop_that_delivers_ends_at_once_when_it_is_told(desk: Desk) -> None:

@@ -147,16 +147,12 @@ class Journal:
         return str(row["sealed"])
 
     def mark_published(self, *job_ids: str) -> list[str]:
-        """Note that the senders' side holds the results of these jobs, in one commit; return those
-        of which that is news."""
+        """Note in one commit that these jobs' senders hold their results; return which are news."""
         news: list[str] = []
+        query = "UPDATE jobs SET published_at = ? WHERE jti = ? AND published_at IS NULL"
         with self._file.writing() as database:
             for job_id in job_ids:
-                changed = database.execute(
-                    "UPDATE jobs SET published_at = ? WHERE jti = ? AND published_at IS NULL",
-                    (self._clock.wall(), job_id),
-                )
-                if changed.rowcount:
+                if database.execute(query, (self._clock.wall(), job_id)).rowcount:
                     self._add(database, job_id, 0, JobState.PUBLISHED, "")
                     news.append(job_id)
         return news
