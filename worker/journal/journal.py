@@ -164,8 +164,7 @@ class Journal:
             return queries.note_queued(database, job_id)
 
     def unpublished(self, *, besides: Sequence[str] = ()) -> Iterator[JobRecord]:
-        """Yield the queued jobs whose result was not delivered yet, oldest first, few in memory,
-        and without those named in `besides`."""
+        """Yield queued jobs whose result was not delivered yet, oldest first, without `besides`."""
         return read_owed(self._file, besides)
 
     def orphans(self, host: str = "") -> list[JobRecord]:
