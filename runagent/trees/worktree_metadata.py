@@ -107,6 +107,9 @@ def find_admin_dir(common_dir: str, path: str) -> str:
     name = os.path.basename(path)
     wanted = os.fsencode(os.path.join(path, ".git"))
     parent = os.path.join(common_dir, "worktrees")
+    likely = os.path.join(parent, name)
+    if _points_at(os.path.join(likely, "gitdir"), wanted):
+        return likely  # nearly always, and then no list of a thousand others is read
     try:
         # Git takes the folder's name, with a number behind it when that is taken.
         candidates = sorted(entry for entry in os.listdir(parent) if entry.startswith(name))
