@@ -47,6 +47,9 @@ class WorktreesSection(BaseModel):
     `grace_days` the time for which results are kept. 200 trees are looked at within minutes;
     20 GiB is a tenth of a small server's disk. Below 256 MiB a checkout, an agent's caches and
     our own journal can no longer be counted on.
+
+    `spares` is how many repositories have a tree checked out ahead of time, `spare_bytes` what all
+    of them may take: four projects are a busy desk, and 2 GiB a tenth of what worktrees may take.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,3 +61,5 @@ class WorktreesSection(BaseModel):
     expire_days: Days = 0
     grace_days: Days = 7
     disk_floor_bytes: Bytes = 256 * _MIB
+    spares: Annotated[StrictInt, Field(ge=0, le=100)] = 4
+    spare_bytes: Bytes = 2 * 1024 * _MIB

@@ -145,6 +145,7 @@ def _make_worktree(findings: Findings, ports: HostPorts) -> Worktree:
         trust=ports.trust,
         options=ports.worktree,
         environment=ports.environment,
+        spares=ports.spares,
     )
     findings.worktree = worktree
     findings.add_risks(worktree.notes)

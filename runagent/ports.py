@@ -25,6 +25,7 @@ from runagent.process import ProcessRunner
 from runagent.sandbox.none import NoSandbox
 from runagent.sandbox.protocol import Sandbox
 from runagent.trees.repo_trust import TRUST_ALL, RepoTrust
+from runagent.trees.spare import NO_SPARES, SpareStore
 from runagent.trees.tree_registry import NO_REGISTRY, TreeRegistry
 from runagent.trees.worktree_options import WorktreeOptions
 from validation.redaction import Redactor
@@ -114,6 +115,7 @@ class HostPorts:
     watch_list: WatchList | None = None  # None: nothing around the worktree is looked at
     trust: RepoTrust = TRUST_ALL
     trees: TreeRegistry = NO_REGISTRY
+    spares: SpareStore = NO_SPARES  # trees that were checked out ahead of time
     worktree: WorktreeOptions = field(default_factory=WorktreeOptions)
     events: EventLog = NO_LOG  # where the job's events are written down
     retry_patience_s: float = RETRY_PATIENCE_S  # with a CLI that announces retries of its own

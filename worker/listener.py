@@ -20,6 +20,7 @@ from runagent.process import ProcessRunner
 from worker.announcer import Say
 from worker.parts import Given, Parts, build_parts
 from worker.settings import HostSettings
+from worker.trees.spare_keeper import spare_keeper
 
 # How long a broker that does not answer may hold up each step of the end.
 _LOOK_S: Final = 3.0
@@ -61,6 +62,14 @@ class Listener:
             give_way=self._give_way,
         )
         self._parts: Parts = build_parts(given)
+        self._spares = spare_keeper(
+            settings,
+            self._parts.journal,
+            environment=environment,
+            runner=runner,
+            clock=clock,
+            say=say,
+        )
 
     def run(self) -> None:
         """Serve until a signal, or `request_stop`, ends it; return when it has ended in order."""
@@ -84,6 +93,7 @@ class Listener:
             background.append(self._tidy_first(ended))
             if settings.worktrees.gc:
                 parts.collection.start(ended)
+            self._spares.start(ended)
             if parts.door is not None:
                 parts.door.start()
             self._take_jobs()

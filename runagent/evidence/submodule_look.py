@@ -87,7 +87,7 @@ def _open(shadow: ShadowGit, tree: str, git_dir: str, commit: str, depth: int) -
         admin_dir=git_dir,
         commit=commit,
         settings={},
-        keeps_file_mode=keeps_file_mode(tree),
+        keeps_file_mode=keeps_file_mode(os.path.join(tree, ".git")),
     )
     return inner
 

@@ -69,7 +69,7 @@ def opened_look(
             admin_dir=place.admin_dir,
             commit=commit,
             settings=TrustedGit(place.repo).settings(INERT_PATTERN),
-            keeps_file_mode=keeps_file_mode(place.path),
+            keeps_file_mode=keeps_file_mode(os.path.join(place.path, ".git")),
         )
         if exclude and os.path.isfile(exclude):
             shutil.copyfile(exclude, os.path.join(folder, "info", "exclude"))

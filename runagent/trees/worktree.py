@@ -28,10 +28,17 @@ from runagent.git.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
 from runagent.git.trusted_git import TrustedGit
 from runagent.process import ProcessRunner
 from runagent.trees.repo_trust import TRUST_ALL, RepoTrust
+from runagent.trees.spare import NO_SPARES, SpareStore
+from runagent.trees.spare_checkout import Warm, put_in_place, warm_up
 from runagent.trees.tree_registry import NO_REGISTRY, PlannedTree, TreeRegistry, identity_of
 from runagent.trees.tree_removal import remove_child, remove_if_empty
 from runagent.trees.worktree_extras import Extras
-from runagent.trees.worktree_files import cannot_be_filled, fill_worktree, keeps_file_mode
+from runagent.trees.worktree_files import (
+    cannot_be_filled,
+    fill_worktree,
+    keeps_file_mode,
+    share_index,
+)
 from runagent.trees.worktree_metadata import (
     add_worktree,
     find_admin_dir,
@@ -73,13 +80,14 @@ def prepare_worktree(
     trust: RepoTrust = TRUST_ALL,
     options: WorktreeOptions | None = None,
     environment: Mapping[str, str] | None = None,
+    spares: SpareStore = NO_SPARES,
 ) -> Worktree:
     """Make the worktree of a job in the repository at `repo` and return it, filled and locked.
 
     `branch` None means the repository's default (see `choose_base`). `shadow_dir` must not exist,
     its parent must, on a private place outside the agent's reach. `deadline_s` bounds all of it.
     `trees` is told before anything is made, `trust` is asked before that. `options` are the host's,
-    `environment` what submodules find their proxies in.
+    `environment` what submodules find their proxies in. A sound one of `spares` saves the checkout.
 
     Raises RepositoryRefused (its code says why), CouldNotCheck or Unavailable; whatever is raised,
     nothing is left of the attempt.
@@ -103,7 +111,20 @@ def prepare_worktree(
         job_id=job_id,
         shadow_dir=shadow_dir,
     )
+    warm = warm_up(
+        spares,
+        repository.git,
+        draft.common_dir,
+        job_id=job_id,
+        commit=draft.base_commit,
+        shadow=ShadowGit(shadow_dir, draft.path, runner),
+        volume_of=os.path.dirname(folder),
+        deadline=deadline,
+    )
     with ExitStack() as undo:
+        if warm is not None:
+            undo.callback(shutil.rmtree, shadow_dir, ignore_errors=True)
+            undo.callback(spares.discard, warm.spare)
         with hold_repo_lock(draft.common_dir, deadline.left_s()):
             refuse_taken_names(repository.git, draft.branch, draft.path)
             trees.plan(_planned(draft, ticket))
@@ -119,12 +140,15 @@ def prepare_worktree(
                 deadline=deadline,
             )
             draft = replace(draft, admin_dir=find_admin_dir(draft.common_dir, draft.path))
+            is_warm = warm is not None and _take_place(warm, draft)
             trees.stands(job_id, admin_dir=draft.admin_dir, identity=_identity_of_new(draft.path))
         shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
-        filled = _fill(draft, repository.git, shadow, deadline)
+        filled = _fill(draft, repository.git, shadow, deadline, is_filled=is_warm)
         extras = Extras(options or WorktreeOptions(), environment or {}, runner)
         filled = replace(filled, notes=extras.put_in(shadow, draft.repo, deadline))
         undo.pop_all()
+    if warm is not None:
+        spares.discard(warm.spare)
     return filled
 
 
@@ -211,19 +235,36 @@ def _remove_metadata(worktree: Worktree) -> None:
         git.tell("update-ref", "-d", ref, worktree.base_commit)
 
 
-def _fill(draft: Worktree, git: TrustedGit, shadow: ShadowGit, deadline: Deadline) -> Worktree:
+def _take_place(warm: Warm, draft: Worktree) -> bool:
+    """Put the spare's files where the new, empty worktree stands; say whether they stand there. If
+    not, the worktree is filled as if there were no spare."""
     try:
-        create_shadow(
-            shadow,
-            common_dir=draft.common_dir,
-            admin_dir=draft.admin_dir,
-            commit=draft.base_commit,
-            settings=git.settings(INERT_PATTERN),
-            keeps_file_mode=keeps_file_mode(draft.path),
-        )
-        with open(os.path.join(draft.path, ".git"), "rb") as file:
-            pointer = file.read()
-        fill_worktree(shadow, draft.admin_dir, deadline)
+        put_in_place(warm, draft.path)
+    except OSError:
+        shutil.rmtree(draft.shadow_dir, ignore_errors=True)
+        return False
+    return True
+
+
+def _fill(
+    draft: Worktree, git: TrustedGit, shadow: ShadowGit, deadline: Deadline, *, is_filled: bool
+) -> Worktree:
+    """Check the files out; with `is_filled` they are there, and so is `shadow`."""
+    try:
+        pointer = os.path.join(draft.path, ".git")
+        if is_filled:
+            share_index(shadow, draft.admin_dir)
+        else:
+            create_shadow(
+                shadow,
+                common_dir=draft.common_dir,
+                admin_dir=draft.admin_dir,
+                commit=draft.base_commit,
+                settings=git.settings(INERT_PATTERN),
+                keeps_file_mode=keeps_file_mode(pointer),
+            )
+            fill_worktree(shadow, draft.admin_dir, deadline)
+        with open(pointer, "rb") as file:
+            return replace(draft, pointer=file.read())
     except OSError as error:
         raise cannot_be_filled(error) from error
-    return replace(draft, pointer=pointer)

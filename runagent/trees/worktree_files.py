@@ -37,12 +37,25 @@ def fill_worktree(shadow: ShadowGit, admin_dir: str, deadline: Deadline) -> None
     Raises RepositoryRefused (`no_space`, `objects_missing`), Unavailable when the deadline passes,
     CouldNotCheck, OSError.
     """
+    check_out(shadow, deadline)
+    share_index(shadow, admin_dir)
+
+
+def check_out(shadow: ShadowGit, deadline: Deadline, *, workers: int = 0) -> None:
+    """Bring the tree of `shadow` to its HEAD: what its index holds already is left as it lies.
+
+    Raises as `fill_worktree` does.
+    """
     # Measured: parallel checkout halves the time; 0 means as many workers as there are cores.
     outcome = shadow.attempt(
-        ("read-tree", "-m", "-u", "HEAD"), deadline, settings={"checkout.workers": "0"}
+        ("read-tree", "-m", "-u", "HEAD"), deadline, settings={"checkout.workers": str(workers)}
     )
     if outcome.state is not EndState.EXITED or outcome.exit_code != 0:
         raise _refusal(outcome, deadline)
+
+
+def share_index(shadow: ShadowGit, admin_dir: str) -> None:
+    """Give the worktree's own git directory the index of `shadow`. Raises OSError."""
     index = os.path.join(admin_dir, "index")
     shutil.copyfile(shadow.index_path, index + ".new")
     os.replace(index + ".new", index)
@@ -57,10 +70,9 @@ def cannot_be_filled(error: OSError) -> RepositoryRefused:
     )
 
 
-def keeps_file_mode(path: str) -> bool:
-    """Say whether the disk of the fresh worktree `path` keeps the executable bit. What the
+def keeps_file_mode(probe: str) -> bool:
+    """Say whether the disk of the file `probe`, the host's own, keeps the executable bit. What the
     repository's `core.fileMode` says is another matter: it may hide changes of mode."""
-    probe = os.path.join(path, ".git")
     before = stat.S_IMODE(os.lstat(probe).st_mode)
     try:
         os.chmod(probe, before ^ stat.S_IXUSR)

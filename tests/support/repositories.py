@@ -13,6 +13,7 @@ from contracts.ids import new_job_id
 from runagent.evidence.evidence import EvidenceCollector
 from runagent.evidence.weighing import Evidence
 from runagent.process import ProcessRunner, system_runner
+from runagent.trees.spare import NO_SPARES, SpareStore
 from runagent.trees.worktree import Worktree, prepare_worktree
 
 Act = Callable[[Path], None]
@@ -72,6 +73,7 @@ def prepare(
     ticket: str = "T-1",
     deadline_s: float = 60.0,
     runner: ProcessRunner | None = None,
+    spares: SpareStore = NO_SPARES,
 ) -> Worktree:
     """Make a job's worktree of `repo`, its shadow below `state`."""
     job = job_id or new_job_id()
@@ -84,6 +86,7 @@ def prepare(
         shadow_dir=str(state / job),
         runner=runner or system_runner(),
         deadline_s=deadline_s,
+        spares=spares,
     )
 
 

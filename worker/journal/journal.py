@@ -28,6 +28,7 @@ from worker.journal.records import JobRecord, NewJob, Transition
 from worker.journal.repo_trust import JournalRepoTrust
 from worker.journal.retention import forget_old
 from worker.journal.schema import JobState
+from worker.journal.spares import JournalSpares
 from worker.journal.store import JournalFile
 from worker.journal.trees import JournalTrees
 from worker.journal.witness import Witness
@@ -56,6 +57,7 @@ class Journal:
         self._file = JournalFile(Path(path))
         self.leases = Leases(self._file, clock)
         self.trees = JournalTrees(self._file, clock, self.leases)
+        self.spares = JournalSpares(self._file, clock)
         self.repositories = JournalRepoTrust(self._file, clock)
         self.processes = Processes(self._file, clock)
         self.cancels = Cancels(self._file, clock, self._witness)

@@ -143,6 +143,22 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     CREATE INDEX cancels_by_time ON cancels (iat);
     CREATE INDEX asked_by_time ON asked (until)
     """,
+    """
+    CREATE TABLE spares (
+        name TEXT PRIMARY KEY,
+        common_dir TEXT NOT NULL,
+        repo TEXT NOT NULL,
+        repository TEXT NOT NULL DEFAULT '',
+        base_commit TEXT NOT NULL,
+        manner TEXT NOT NULL DEFAULT '',
+        proof TEXT NOT NULL DEFAULT '',
+        index_sha256 TEXT NOT NULL DEFAULT '',
+        bytes INTEGER NOT NULL DEFAULT 0,
+        made_at REAL NOT NULL,
+        owner TEXT NOT NULL,
+        job TEXT NOT NULL DEFAULT ''
+    ) STRICT;
+    """,
 )
 
 

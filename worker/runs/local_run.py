@@ -43,6 +43,7 @@ from worker.runs.recording_runner import RecordingRunner
 from worker.runs.recovery import Recovery
 from worker.runs.terminal import Progress
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
+from worker.spare_shelf import lent_spares
 
 _LOG: Final = logging.getLogger(__name__)
 _GRAMMAR: Final[Grammar] = "windows" if sys.platform == "win32" else "posix"
@@ -150,6 +151,7 @@ def _ports(
         watch_list=settings.watch_list,
         trust=journal.repositories,
         trees=journal.trees,
+        spares=lent_spares(settings, journal, sandbox),
         worktree=settings.worktree,
     )
 

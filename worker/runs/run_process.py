@@ -33,6 +33,7 @@ from worker.journal.schema import JobState
 from worker.runs.allowed_roots import AllowedRoots
 from worker.runs.recording_runner import RecordingRunner
 from worker.settings import HostSettings, host_redactor, load_host_settings, process_environment
+from worker.spare_shelf import lent_spares
 
 TAKEN_OVER: Final = (
     "a later listener has ended this job; nothing that this run does counts any more"
@@ -51,9 +52,10 @@ def host_ports(
 
     environment, runner = process_environment(), system_runner(is_guardian=True)
     redactor, folder = host_redactor(settings, environment), settings.runtime_dir(job_id)
+    sandbox = host_sandbox(settings, runner, environment).sandbox
     return HostPorts(
         runner=RecordingRunner(runner, journal.processes, job_id),
-        sandbox=host_sandbox(settings, runner, environment).sandbox,
+        sandbox=sandbox,
         clock=SystemClock(),
         presets=settings.presets,
         governor=host_governor(settings, runner, environment, SystemClock()),
@@ -72,6 +74,7 @@ def host_ports(
         watch_list=settings.watch_list,
         trust=journal.repositories,
         trees=journal.trees,
+        spares=lent_spares(settings, journal, sandbox),
         worktree=settings.worktree,
     )
 
