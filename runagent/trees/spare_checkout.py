@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from contracts.errors import FleetError, RepositoryRefused
+from contracts.errors import FleetError, Refused
 from runagent.deadline import Deadline
 from runagent.files.tree_proof import proof_of
 from runagent.git.repository import Repository
@@ -44,6 +44,7 @@ class Warm:
 
     spare: Spare
     tree: str
+    shadow_dir: str  # the host's git directory for it, the job's own
 
 
 def make_spare(
@@ -57,7 +58,7 @@ def make_spare(
 ) -> Spare:
     """Make a spare of `repository` at `commit` in the private, empty `folder` and return it.
 
-    Raises RepositoryRefused (code `no_spare`) for a repository that gets none: a sparse checkout,
+    Raises Refused (code `no_spare`) for a repository that gets none: a sparse checkout,
     submodules, files of more than `max_bytes`, a checkout that git calls changed at once; and what
     a checkout raises.
     """
@@ -116,7 +117,7 @@ def warm_up(
             return None
         try:
             if _move(spare, git, commit, shadow, volume_of, deadline):
-                return Warm(spare=spare, tree=spare.tree)
+                return Warm(spare=spare, tree=spare.tree, shadow_dir=shadow.directory)
         except (FleetError, OSError):
             pass
         shutil.rmtree(shadow.directory, ignore_errors=True)
@@ -124,17 +125,25 @@ def warm_up(
     return None
 
 
-def put_in_place(warm: Warm, path: str) -> None:
+def put_in_place(warm: Warm | None, path: str) -> bool:
     """Let the tree of `warm` take the place of the new worktree at `path`, which holds git's
-    pointer alone and keeps it. Raises OSError; then `path` is as it was."""
+    pointer alone and keeps it; say whether it did. If not, `path` is as it was, and the host's git
+    directory for the tree is gone: a checkout makes its own."""
+    if warm is None:
+        return False
     pointer = os.path.join(path, ".git")
     inner = os.path.join(warm.tree, ".git")
-    os.rename(pointer, inner)
     try:
-        os.rename(warm.tree, path)
+        os.rename(pointer, inner)
+        try:
+            os.rename(warm.tree, path)
+        except OSError:
+            os.rename(inner, pointer)
+            raise
     except OSError:
-        os.rename(inner, pointer)
-        raise
+        shutil.rmtree(warm.shadow_dir, ignore_errors=True)
+        return False
+    return True
 
 
 def manner_of(settings: Mapping[str, str], common_dir: str) -> str:
@@ -230,8 +239,8 @@ def _proved(spare: Spare, proof: str) -> Spare:
     )
 
 
-def _no_spare(why: str) -> RepositoryRefused:
-    return RepositoryRefused(
+def _no_spare(why: str) -> Refused:
+    return Refused(
         f"no spare tree is kept of this repository: {why}",
         code="no_spare",
         remedy="its jobs get a checkout each",

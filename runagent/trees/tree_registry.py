@@ -11,6 +11,8 @@ import os
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from contracts.errors import CouldNotCheck
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTree:
@@ -69,3 +71,11 @@ def identity_of(path: str) -> str:
     """Return what tells the folder `path` from another one put in its place: its inode. Device
     numbers are left out, because some change at a reboot. Raises OSError."""
     return str(os.lstat(path).st_ino)
+
+
+def identity_of_new(path: str) -> str:
+    """Return the same of a folder that was just made. Raises CouldNotCheck."""
+    try:
+        return identity_of(path)
+    except OSError as error:
+        raise CouldNotCheck(f"the new worktree {path} cannot be read: {error.strerror}") from error

@@ -24,21 +24,16 @@ from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.git.repo_lock import hold_repo_lock
 from runagent.git.repository import admit_repository, choose_base
-from runagent.git.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
+from runagent.git.shadow_git import INERT_PATTERN, ShadowGit
 from runagent.git.trusted_git import TrustedGit
 from runagent.process import ProcessRunner
 from runagent.trees.repo_trust import TRUST_ALL, RepoTrust
 from runagent.trees.spare import NO_SPARES, SpareStore
-from runagent.trees.spare_checkout import Warm, put_in_place, warm_up
-from runagent.trees.tree_registry import NO_REGISTRY, PlannedTree, TreeRegistry, identity_of
+from runagent.trees.spare_checkout import put_in_place, warm_up
+from runagent.trees.tree_registry import NO_REGISTRY, PlannedTree, TreeRegistry, identity_of_new
 from runagent.trees.tree_removal import remove_child, remove_if_empty
 from runagent.trees.worktree_extras import Extras
-from runagent.trees.worktree_files import (
-    cannot_be_filled,
-    fill_worktree,
-    keeps_file_mode,
-    share_index,
-)
+from runagent.trees.worktree_files import cannot_be_filled, fill_worktree, share_index
 from runagent.trees.worktree_metadata import (
     add_worktree,
     find_admin_dir,
@@ -140,8 +135,8 @@ def prepare_worktree(
                 deadline=deadline,
             )
             draft = replace(draft, admin_dir=find_admin_dir(draft.common_dir, draft.path))
-            is_warm = warm is not None and _take_place(warm, draft)
-            trees.stands(job_id, admin_dir=draft.admin_dir, identity=_identity_of_new(draft.path))
+            is_warm = put_in_place(warm, draft.path)
+            trees.stands(job_id, admin_dir=draft.admin_dir, identity=identity_of_new(draft.path))
         shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
         filled = _fill(draft, repository.git, shadow, deadline, is_filled=is_warm)
         extras = Extras(options or WorktreeOptions(), environment or {}, runner)
@@ -211,13 +206,6 @@ def _planned(draft: Worktree, ticket: str) -> PlannedTree:
     )
 
 
-def _identity_of_new(path: str) -> str:
-    try:
-        return identity_of(path)
-    except OSError as error:
-        raise CouldNotCheck(f"the new worktree {path} cannot be read: {error.strerror}") from error
-
-
 def _remove_what_was_made(draft: Worktree, trees: TreeRegistry) -> None:
     """Undo a failed attempt; the failure itself is what the caller hears of."""
     with contextlib.suppress(CouldNotCheck):
@@ -235,36 +223,23 @@ def _remove_metadata(worktree: Worktree) -> None:
         git.tell("update-ref", "-d", ref, worktree.base_commit)
 
 
-def _take_place(warm: Warm, draft: Worktree) -> bool:
-    """Put the spare's files where the new, empty worktree stands; say whether they stand there. If
-    not, the worktree is filled as if there were no spare."""
-    try:
-        put_in_place(warm, draft.path)
-    except OSError:
-        shutil.rmtree(draft.shadow_dir, ignore_errors=True)
-        return False
-    return True
-
-
 def _fill(
     draft: Worktree, git: TrustedGit, shadow: ShadowGit, deadline: Deadline, *, is_filled: bool
 ) -> Worktree:
     """Check the files out; with `is_filled` they are there, and so is `shadow`."""
     try:
-        pointer = os.path.join(draft.path, ".git")
         if is_filled:
             share_index(shadow, draft.admin_dir)
         else:
-            create_shadow(
+            fill_worktree(
                 shadow,
                 common_dir=draft.common_dir,
                 admin_dir=draft.admin_dir,
                 commit=draft.base_commit,
                 settings=git.settings(INERT_PATTERN),
-                keeps_file_mode=keeps_file_mode(pointer),
+                deadline=deadline,
             )
-            fill_worktree(shadow, draft.admin_dir, deadline)
-        with open(pointer, "rb") as file:
+        with open(os.path.join(draft.path, ".git"), "rb") as file:
             return replace(draft, pointer=file.read())
     except OSError as error:
         raise cannot_be_filled(error) from error

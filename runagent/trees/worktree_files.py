@@ -10,14 +10,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from contracts.errors import CouldNotCheck, RepositoryRefused, Unavailable
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
-from runagent.git.shadow_git import ShadowGit
+from runagent.git.shadow_git import ShadowGit, create_shadow
 from runagent.git.trusted_git import first_line
 from runagent.process import EndState, ProcessOutcome
 from runagent.trees.submodules import is_filled
@@ -31,12 +31,29 @@ _MISSING: Final = re.compile(
 )
 
 
-def fill_worktree(shadow: ShadowGit, admin_dir: str, deadline: Deadline) -> None:
-    """Check the files out and give the worktree's own git directory the same index.
+def fill_worktree(
+    shadow: ShadowGit,
+    *,
+    common_dir: str,
+    admin_dir: str,
+    commit: str,
+    settings: Mapping[str, str],
+    deadline: Deadline,
+) -> None:
+    """Make the git directory of `shadow`, check the files out and give the worktree's own git
+    directory the same index; `settings` as in `create_shadow`.
 
     Raises RepositoryRefused (`no_space`, `objects_missing`), Unavailable when the deadline passes,
     CouldNotCheck, OSError.
     """
+    create_shadow(
+        shadow,
+        common_dir=common_dir,
+        admin_dir=admin_dir,
+        commit=commit,
+        settings=settings,
+        keeps_file_mode=keeps_file_mode(os.path.join(shadow.work_tree, ".git")),
+    )
     check_out(shadow, deadline)
     share_index(shadow, admin_dir)
 

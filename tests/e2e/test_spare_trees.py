@@ -49,7 +49,7 @@ def test_the_second_job_on_a_repository_starts_in_the_spare_and_leaves_another(
         assert second.risks == first.risks
         assert git(repo, "log", "--format=%s", second.branch).split()[0] == "work"
         wait_until(lambda: len(spares_of(host)) == 1, "there is another one")
-        listed = host.read_json("worktrees", "list")
+        listed = host.read_json("worktrees", "list")["worktrees"]
         assert {row["jobId"] for row in listed} == {first.jobId, second.jobId}
     finally:
         host.stop()
