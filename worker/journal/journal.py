@@ -2,8 +2,7 @@
 
 SQLite in WAL with full sync; several processes write. A claim is committed before anything runs,
 so a message that comes again starts nothing. The first result is the only one: nothing changes a
-job that has ended, and nobody but its owner writes to one that has not. Holds no prompt and no key,
-and never starts or stops anything.
+job that has ended, and nobody but its owner writes to one that has not. Holds no prompt, no key.
 """
 
 from __future__ import annotations
@@ -46,9 +45,8 @@ class Journal:
         """Open or create the journal at `path` (0600 in a folder 0700).
 
         `witness` is a file in another folder that counts claims. A journal that knows fewer was
-        lost or restored from an older copy: every job issued before this moment is then refused,
-        because it may have run already. `owner` is in whose name jobs are claimed and written to:
-        a run process writes in the name of its listener. Default: this process.
+        lost or restored: every job issued before this moment is refused, for it may have run. Jobs
+        are claimed and written to in the name of `owner`: a run's listener, or this process.
         """
         self._clock = clock
         self.owner = owner or this_process()
