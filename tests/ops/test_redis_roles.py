@@ -132,7 +132,7 @@ _RARE: dict[str, dict[str, tuple[str, str]]] = {
         "zrevrange": (_READS, "'ZREVRANGE'"),
         "zscore": (_READS, "'ZSCORE'"),
         "unlink": (_READS, ".unlink("),
-        "rpop": (_TAKING, "'RPOP'"),
+        "rpop": ("worker/broker/queue_scripts.py", "'RPOP'"),
         "rpush": (_TAKING, '"RPUSH"'),
         "type": (_TAKING, ".type("),
         "unsubscribe": ("worker/broker/bells.py", "pubsub"),

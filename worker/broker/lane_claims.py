@@ -33,9 +33,10 @@ return 0
 """
 # The ordinary case in one round trip: nobody took the job back and it is claimed now (1), or was by
 # whoever is named. 0 where it takes a closer look: a cancel, or a claim of another type. Nothing is
-# claimed beside a cancel: that is taken in first.
+# claimed beside a cancel: that is taken in first. Its key is no KEYS: those of a script have to be
+# writable, and a host only reads cancels.
 _CLAIM_UNLESS_CANCELLED: Final = """
-local cancel = redis.pcall('GETRANGE', KEYS[2], 0, 0)
+local cancel = redis.pcall('GETRANGE', ARGV[4], 0, 0)
 if type(cancel) == 'string' and #cancel > 0 then return 0 end
 if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'EX', ARGV[2]) then return 1 end
 local holder = redis.pcall('GETRANGE', KEYS[1], 0, tonumber(ARGV[3]))
@@ -82,9 +83,9 @@ class LaneClaims:
     def take(self, job_id: str, *, exp: int, look_for_cancel: Callable[[str], None]) -> str | None:
         """Claim a job, see `claim`, after `look_for_cancel` where a cancel of it waits: that may
         raise, and nothing is claimed then."""
-        keys = (naming.claim_key(job_id), naming.cancel_key(job_id))
-        arguments = (self._mark, str(self._life_s(exp)), str(2 * NAME_MAX_BYTES))
-        told = self._redis.eval(_CLAIM_UNLESS_CANCELLED, len(keys), *keys, *arguments)
+        key, cancel = naming.claim_key(job_id), naming.cancel_key(job_id)
+        words = (self._mark, str(self._life_s(exp)), str(2 * NAME_MAX_BYTES), cancel)
+        told = self._redis.eval(_CLAIM_UNLESS_CANCELLED, 1, key, *words)
         if told == 1:
             return None
         if isinstance(told, bytes):
