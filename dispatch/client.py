@@ -8,11 +8,11 @@ or disk that is away, WaitTimedOut for a wait that ends first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from contracts.clock import Clock, SystemClock
-from contracts.errors import KeysRefused
+from contracts.errors import FleetError, KeysRefused
 from dispatch.answers import Answers
 from dispatch.bulk import Bulk
 from dispatch.cancelling import Cancelled, Cancelling
@@ -152,6 +152,30 @@ class FleetClient(ClientSending, ClientViews):
         """
         job_id = _id_of(job)
         return self.waits.wait(job_id, timeout_s, give_up_after_s=give_up_after_s, on_look=on_look)
+
+    def wait_many(
+        self,
+        jobs: Sequence[JobHandle | str],
+        timeout_s: float | None = None,
+        *,
+        on_look: Callable[[], None] = lambda: None,
+    ) -> list[JobResult | FleetError]:
+        """Return, in their order, the result of each job, or the error that `wait` raises for it.
+
+        One connection hears of all their ends. `timeout_s` is for all together, None waits for
+        ever; `on_look` is called after each look at all of them, twice a minute at least.
+        """
+        ids = [_id_of(job) for job in jobs]
+        give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        self.waits.gather(ids, timeout_s, on_look=on_look)
+        found: list[JobResult | FleetError] = []
+        for job_id in ids:
+            left = None if give_up is None else max(0.0, give_up - self._clock.monotonic())
+            try:
+                found.append(self.wait(job_id, left))
+            except FleetError as error:
+                found.append(error)
+        return found
 
 
 def _id_of(job: JobHandle | str) -> str:

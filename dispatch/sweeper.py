@@ -98,7 +98,7 @@ class Sweeper:
             return Pushed.ALREADY_THERE  # its sender wants its end
         if job.url:
             return self._post(job)
-        hosts = self._hosts()
+        hosts = self.hosts()
         where = self._look(job, hosts)
         if not where.is_lost:
             return Pushed.FINISHED if where.place is Place.FINISHED else Pushed.ALREADY_THERE
@@ -112,7 +112,7 @@ class Sweeper:
         """Do what is due about one open job of ours; return what was done, None for nothing."""
         if job.url:
             return self._tend_at_door(job)
-        known = self._hosts() if hosts is None else hosts
+        known = self.hosts() if hosts is None else hosts
         where, now = self._look(job, known), self._clock.wall()
         if where.place is Place.FINISHED and self._answers.result(job) is not None:
             return None
@@ -151,7 +151,7 @@ class Sweeper:
             return []
         done = [self._tend_at_door(job) for job in jobs if job.url]
         queued = [job for job in jobs if not job.url]
-        hosts = self._hosts() if queued else []
+        hosts = self.hosts() if queued else []
         done += [self.tend(job, hosts) for job in queued]
         return [item for item in done if item is not None]
 
@@ -214,7 +214,8 @@ class Sweeper:
         receipt = self._answers.end(job, code)
         return None if receipt is None else Swept(job.job_id, Did(receipt.code.value))
 
-    def _hosts(self) -> list[HostView]:
+    def hosts(self) -> list[HostView]:
+        """Return every host that there is, as it stands now."""
         return known_hosts(self._answers.keyring, self._queue)
 
 

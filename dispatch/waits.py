@@ -14,6 +14,7 @@ from typing import Final
 from contracts.clock import Clock
 from contracts.errors import FleetError, Unavailable, WaitTimedOut
 from dispatch.answers import Answers
+from dispatch.gathering import Gathering
 from dispatch.http.doors import LONG_POLL_S
 from dispatch.queue import FleetQueue
 from dispatch.results import JobResult
@@ -95,6 +96,26 @@ class Waits:
         rest = min(wanted, _RETRY_PAUSE_S) - (self._clock.monotonic() - asked_at)
         if rest > 0:
             self._clock.wait(threading.Event(), rest)
+
+    def gather(
+        self,
+        job_ids: Sequence[str],
+        timeout_s: float | None,
+        *,
+        on_look: Callable[[], None],
+        on_tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Wait until each of several jobs has an end, or the time is over, on one connection; then
+        `wait` has the end of each, or says why there is none. `begin` comes before."""
+        jobs: dict[str, SentJob] = {}
+        for job_id in job_ids:
+            with contextlib.suppress(FleetError):
+                sent = self._answers.sent_job(job_id)
+                if not sent.url and self._answers.kept(sent) is None:
+                    jobs[job_id] = sent
+        if len(jobs) > 1:
+            gathering = Gathering(jobs, self._answers, self._sweeper, self._queue, self._clock)
+            gathering.run(timeout_s, on_look, on_tick)
 
     def begin(self, job_id: str, give_up_after_s: float | None) -> JobResult | None:
         """Note when to give up, where that was said, and return what has ended the job already.

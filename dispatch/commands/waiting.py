@@ -88,7 +88,7 @@ def wait_all(
     try:
         with noted_interrupts() as interrupts:
             watch = Watch(client, job_ids, told or {}, interrupts.check)
-            return _wait_each(client, job_ids, timeout_s, give_up_after_s, watch)
+            return _wait_each(client, job_ids, timeout_s, give_up_after_s, watch, interrupts.check)
     except KeyboardInterrupt as interrupt:
         raise Interrupted(
             "interrupted: nobody waits any more, but the job goes on",
@@ -102,12 +102,14 @@ def _wait_each(
     timeout_s: float | None,
     give_up_after_s: float | None,
     watch: Watch,
+    check: Callable[[], None],
 ) -> list[Waited]:
     clock = SystemClock()
     for job_id in job_ids:
         with contextlib.suppress(FleetError):  # said again when its turn comes
             client.waits.begin(job_id, give_up_after_s)
     give_up = None if timeout_s is None else clock.monotonic() + timeout_s
+    client.waits.gather(job_ids, timeout_s, on_look=watch.look, on_tick=check)
     waited: list[Waited] = []
     for job_id in job_ids:
         left = None if give_up is None else max(0.0, give_up - clock.monotonic())
