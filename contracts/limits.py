@@ -100,3 +100,7 @@ POOL_LEASE_DEFAULT_S: Final = 60  # renewed three times in it; what a killed run
 # six copies of it, and a listener stays below 150 MB whatever is posted. What is larger goes over a
 # queue.
 HTTP_JOB_MAX_BYTES: Final = 8 * 1024 * 1024
+
+# How far ahead a sender may set the end of waiting for a job of its own: four times the longest
+# life of a job. Beyond is a slip.
+GIVE_UP_MAX_S: Final = 30 * 86_400

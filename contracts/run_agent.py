@@ -13,21 +13,13 @@ from typing import Annotated, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from contracts import limits
+from contracts.agent_name import AgentName as AgentName  # noqa: PLC0414 - named here, too
 from contracts.reason import Reason
 from contracts.sandbox import SandboxReport
 from contracts.usage import Usage
 
 KIND = "run_agent"
 CONTRACT_REVISION = 1  # counts additive changes of the request; a heartbeat names it
-
-
-class AgentName(StrEnum):
-    """The agents of the contract: adapter keys."""
-
-    CODEX = "codex"
-    CLAUDE = "claude"
-    GEMINI = "gemini"
-    GROK = "grok"
 
 
 class Status(StrEnum):

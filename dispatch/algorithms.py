@@ -2,7 +2,8 @@
 
 The algorithm belongs to the key record, never to an envelope: a verifier is built from a record
 and knows one algorithm, whatever a signature looks like. With HMAC whoever checks can sign; with
-Ed25519 a checker holds the public half alone. No secret ever appears in a representation.
+Ed25519 a checker holds the public half alone. No secret ever appears in a representation. The
+library is loaded by the first use of a pair: no key of HMAC needs its curves.
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
-
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from contracts.envelope import Signer, Verifier
 from contracts.errors import KeysRefused
@@ -51,6 +49,8 @@ class Ed25519Signer:
 
     def sign(self, message: bytes) -> bytes:
         """See Signer.sign."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
         return Ed25519PrivateKey.from_private_bytes(self.seed).sign(message)
 
 
@@ -64,6 +64,9 @@ class Ed25519Verifier:
 
     def verify(self, message: bytes, signature: bytes) -> bool:
         """See Verifier.verify."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, message)
         except InvalidSignature:
@@ -82,6 +85,8 @@ class Algorithm:
 
 
 def _public_key(seed: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     return Ed25519PrivateKey.from_private_bytes(seed).public_key().public_bytes_raw()
 
 

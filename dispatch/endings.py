@@ -16,7 +16,6 @@ from dispatch.queue import Place, Whereabouts
 from dispatch.sent import SentJob
 
 GIVE_UP_DEFAULT_S: Final = 24 * 3_600  # the life of a job that says nothing else
-GIVE_UP_MAX_S: Final = 30 * 86_400  # four times the longest life of a job; beyond is a slip
 _FIRST_PAUSE_S: Final = 5
 _LONGEST_PAUSE_S: Final = 300
 

@@ -25,7 +25,7 @@ from dispatch.key_records import (
     read_record,
     record_name,
 )
-from dispatch.keys import DEFAULT_ALGORITHM, RESULT, SECRET_BYTES, KeyId
+from dispatch.keys import DEFAULT_ALGORITHM, MASTER_DAYS, RESULT, SECRET_BYTES, KeyId
 from dispatch.private_files import (
     check_private_folder,
     make_private_folder,
@@ -33,7 +33,6 @@ from dispatch.private_files import (
     write_private_file,
 )
 
-MASTER_DAYS: Final = 3_650
 _DAY_S: Final = 86_400
 
 _R = TypeVar("_R", Master, Granted, Grant)

@@ -11,7 +11,8 @@ from pathlib import Path
 from contracts.clock import Clock
 from contracts.errors import KeysRefused
 from dispatch.host_keyring import HostKeyring
-from dispatch.sender_keyring import GRANT_DAYS, SenderKeyring
+from dispatch.keys import GRANT_DAYS
+from dispatch.sender_keyring import SenderKeyring
 
 __all__ = ["GRANT_DAYS", "HostKeyring", "SenderKeyring", "ring_or_refusal"]
 

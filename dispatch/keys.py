@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
 from contracts import envelope
 from contracts.ids import is_name
 
 SECRET_BYTES: Final = 32  # the output size of SHA-256, and an Ed25519 seed
 DEFAULT_ALGORITHM: Final = "HS256"
+MASTER_DAYS: Final = 3_650  # the life of a generation when nobody says otherwise
+GRANT_DAYS: Final = 365  # the life of a grant when nobody says otherwise
 _CONTEXT: Final = b"fleet-dispatch v1\0"
 _GENERATION: Final = re.compile(r"[1-9][0-9]{0,5}")
 
@@ -95,6 +94,10 @@ def derive_secret(master: bytes, key_id: KeyId, algorithm: str = DEFAULT_ALGORIT
 
     Any algorithm but HMAC's is one more part, so that no two of them ever share a secret.
     """
+    # loaded here: the names and lives of keys are asked for where none is derived
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
     parts = [key_id.iss, str(key_id.generation), key_id.purpose, key_id.aud]
     if algorithm != DEFAULT_ALGORITHM:
         parts.append(algorithm)

@@ -16,6 +16,7 @@ from contracts.clock import Clock
 from contracts.envelope import Signer, Verifier
 from contracts.errors import KeysRefused
 from contracts.naming import host_audience
+from dispatch import keys
 from dispatch.algorithms import build_signer, build_verifier, checking_part
 from dispatch.grants import derive_grant
 from dispatch.key_folder import KeyFolder
@@ -27,7 +28,6 @@ from dispatch.private_files import check_private_folder
 from dispatch.revocations import Revocations, read_revocations
 from dispatch.rotation import generations_to_sign
 
-GRANT_DAYS: Final = 365
 _ROTATE_REMEDY: Final = "fleet-dispatch keys rotate"
 
 
@@ -226,7 +226,9 @@ class SenderKeyring:
         known = key_id.generation in held.masters and not held.revoked.covers(key_id)
         return held.verifier(key_id) if known else None
 
-    def create_grant(self, host: str, lanes: Sequence[str], *, days: int = GRANT_DAYS) -> Grant:
+    def create_grant(
+        self, host: str, lanes: Sequence[str], *, days: int = keys.GRANT_DAYS
+    ) -> Grant:
         """Return a grant of the newest generation for `host` and `lanes`; writes nothing.
 
         Raises InvalidRequest for a malformed or repeated name, and KeysRefused (`revoked`) for a

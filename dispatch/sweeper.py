@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from contracts import limits
 from contracts.clock import Clock
 from contracts.delivery import DeliveryCode
 from contracts.errors import AnswerLost, FleetError, InvalidRequest, Problem
@@ -23,7 +24,6 @@ from contracts.receipt import ReceiptCode
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelling, CancelState
 from dispatch.endings import (
-    GIVE_UP_MAX_S,
     ending_of,
     is_claim_unknown,
     is_due,
@@ -224,9 +224,13 @@ def checked_give_up(seconds: float) -> float:
 
     Raises InvalidRequest otherwise.
     """
-    if isinstance(seconds, bool) or not math.isfinite(seconds) or not 1 <= seconds <= GIVE_UP_MAX_S:
+    if (
+        isinstance(seconds, bool)
+        or not math.isfinite(seconds)
+        or not 1 <= seconds <= limits.GIVE_UP_MAX_S
+    ):
         raise InvalidRequest(
-            [Problem("give-up-after", "is out of range", f"1 to {GIVE_UP_MAX_S} seconds")]
+            [Problem("give-up-after", "is out of range", f"1 to {limits.GIVE_UP_MAX_S} seconds")]
         )
     return float(seconds)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from contracts.errors import Unavailable
-from dispatch.broker_setup import DEFAULT_PORT, BrokerSetup, needs_password, prepare_broker
-from dispatch.broker_url import masked_url
+from dispatch.broker_setup import DEFAULT_PORT
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
-from dispatch.settings import load_settings
+
+if TYPE_CHECKING:
+    from dispatch.broker_setup import BrokerSetup
 
 _EXAMPLE: Final = """\b
 Example:
@@ -47,6 +48,9 @@ def command(*, port: int, bind: str, data: str | None, password: bool, as_json: 
 
     The queue survives a restart. A password is shown when it is made and kept in a private file.
     """
+    from dispatch.broker_setup import prepare_broker
+    from dispatch.settings import load_settings
+
     folder = Path(data).absolute() if data else load_settings().places.state_dir / "broker"
     setup = prepare_broker(folder, bind=bind, port=port, wants_password=password)
     _hold_folder(setup.data_dir)
@@ -59,6 +63,9 @@ def command(*, port: int, bind: str, data: str | None, password: bool, as_json: 
 
 
 def _tell(setup: BrokerSetup, *, as_json: bool) -> None:
+    from dispatch.broker_setup import needs_password
+    from dispatch.broker_url import masked_url
+
     shown = setup.url if setup.is_new_password or not setup.password else masked_url(setup.url)
     if as_json:
         print_document(

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from contracts.errors import ExitCode
 from contracts.ids import checked_job_id
-from dispatch.cancelling import Cancelled, CancelState
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
 from dispatch.commands.waiting import Seconds, Waited, tell_waited, wait_all, waited_row
-from dispatch.settings import load_settings
 from validation.inert import one_line
+
+if TYPE_CHECKING:
+    from dispatch.cancelling import Cancelled
 
 _EXAMPLE: Final = """\b
 Example:
   fleet-dispatch cancel 0123456789abcdef0123 --why "the plan changed" --wait 120
 """
-_OPEN: Final = (CancelState.CANCELLING, CancelState.KEPT)
 
 
 @click.command(epilog=_EXAMPLE)
@@ -51,12 +50,17 @@ def command(
     had ended before included; 2: the broker is away, the order is kept and sent later; 3: with
     --wait, an end did not come in time.
     """
+    from dispatch.cancelling import CancelState
+    from dispatch.client import FleetClient
+    from dispatch.settings import load_settings
+
     job_ids = list(dict.fromkeys(checked_job_id(job) for job in jobs))
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         done = [client.cancel(job_id, why=why) for job_id in job_ids]
         waited: list[Waited] = []
         if wait_s is not None:
-            pending = [item.job_id for item in done if item.state in _OPEN]
+            is_open = (CancelState.CANCELLING, CancelState.KEPT)
+            pending = [item.job_id for item in done if item.state in is_open]
             waited = wait_all(client, pending, wait_s)
     code = _exit_code(done, waited)
     if as_json:
@@ -71,6 +75,8 @@ def command(
 
 def _exit_code(done: list[Cancelled], waited: list[Waited]) -> ExitCode:
     """Return the worst of all: an end that came, whatever its status, is what was asked for."""
+    from dispatch.cancelling import CancelState
+
     ended = {item.job_id for item in waited if item.result is not None}
     late = [item.error for item in waited if item.error is not None]
     if late:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dispatch.broker_url import masked_url
 from dispatch.commands.agents import agent_presets
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
 from dispatch.commands.sub_verbs import SubVerbs
-from dispatch.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from dispatch.settings import Settings
 
 
 @click.group(cls=SubVerbs, epilog="\b\nExample:\n  fleet-dispatch config show\n")
@@ -26,6 +27,8 @@ def command() -> None:
 @boundary
 def show(*, redis_url: str | None, as_json: bool) -> None:
     """Print each setting with its source: flag, environment, file or default."""
+    from dispatch.settings import load_settings
+
     rows = shown_settings(load_settings(flags={"fleet.redis_url": redis_url}))
     if as_json:
         print_document({"settings": rows})
@@ -38,6 +41,8 @@ def show(*, redis_url: str | None, as_json: bool) -> None:
 
 def shown_settings(settings: Settings) -> list[dict[str, Any]]:
     """Return `{"key", "value", "source"}` for each value, passwords masked."""
+    from dispatch.broker_url import masked_url
+
     places = settings.places
     rows: list[dict[str, Any]] = [
         {"key": "places.config_dir", "value": str(places.config_dir), "source": places.source},

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
 from contracts import limits
 from contracts.errors import BulkStopped, ExitCode, InvalidRequest, Problem
-from contracts.run_agent import KIND
-from contracts.strict_json import JsonValue
-from dispatch.client import FleetClient
+from contracts.kinds import Kind
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
 from dispatch.commands.payload_file import read_payload, read_payloads
@@ -21,9 +19,11 @@ from dispatch.commands.waiting import (
     tell_waited,
     wait_all,
 )
-from dispatch.job_handle import JobHandle
-from dispatch.results import worst_exit_code
-from dispatch.settings import load_settings
+
+if TYPE_CHECKING:
+    from contracts.strict_json import JsonValue
+    from dispatch.client import FleetClient
+    from dispatch.job_handle import JobHandle
 
 _EXAMPLE: Final = """\b
 Example:
@@ -44,7 +44,7 @@ Example:
     is_flag=True,
     help="Many jobs: one payload on each line, 10 000 at most; all are checked before one is sent.",
 )
-@click.option("--kind", default=KIND, show_default=True, help="The kind of job.")
+@click.option("--kind", default=Kind.RUN_AGENT.value, show_default=True, help="The kind of job.")
 @click.option(
     "--targets", metavar="A,B", default=None, help="One job for each host; default: the first free."
 )
@@ -95,6 +95,10 @@ def command(
     Everything is checked before anything is queued. With --wait the exit code is the worst of all.
     --give-up-after is kept with the job: the next wait, jobs or sweep after that moment ends it.
     """
+    from dispatch.client import FleetClient
+    from dispatch.results import worst_exit_code
+    from dispatch.settings import load_settings
+
     if is_ndjson and resend_lane:
         raise InvalidRequest([Problem("--resend-lane", "is for one job", "leave out --ndjson")])
     named = None if targets is None else [name.strip() for name in targets.split(",")]

@@ -6,21 +6,22 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from contracts.clock import Clock, SystemClock
 from contracts.errors import ExitCode, FleetError, Refused, Unavailable
-from contracts.events import EventKind, JobEvent
 from contracts.ids import checked_job_id
 from dispatch.cli import LOCAL_EVENTS, load_named
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, redis_option
-from dispatch.events import EventFeed
-from dispatch.settings import load_settings
 from validation.inert import inert_json, one_line
+
+if TYPE_CHECKING:
+    from contracts.events import JobEvent
+    from dispatch.client import FleetClient
+    from dispatch.events import EventFeed
 
 _EXAMPLE: Final = """\b
 Examples:
@@ -56,6 +57,9 @@ def command(
     Those of a queued job come from the broker, signed by its host, and what the broker does not
     hold any more from the host itself. On the host, and for `run-agent`, from the host's own log.
     """
+    from dispatch.client import FleetClient
+    from dispatch.settings import load_settings
+
     job_id, feed = checked_job_id(job), None
     if not local:
         try:
@@ -138,6 +142,8 @@ def show_events(events: Iterator[JobEvent], as_json: bool) -> None:  # noqa: FBT
 
 def event_line(event: JobEvent) -> str:
     """Return one event as people read it: number, time, kind, words."""
+    from contracts.events import EventKind
+
     words = event.text
     if event.kind == EventKind.TOOL_CALL:
         words = f"{event.text} {event.data.get('input', '')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,19 +12,11 @@ from contracts.errors import Refused
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
 from dispatch.commands.sub_verbs import SubVerbs
-from dispatch.pools.limit import (
-    DEFAULT_ACCOUNT,
-    Unit,
-    amount_words,
-    checked_limit,
-    checked_pool,
-    plain_amount,
-    span_words,
-)
-from dispatch.pools.pool_book import LimitUse, PoolBook, PoolView
-from dispatch.queue.link import connect
-from dispatch.settings import load_settings
+from dispatch.pools.limit import DEFAULT_ACCOUNT, Unit
 from dispatch.times import rfc3339
+
+if TYPE_CHECKING:
+    from dispatch.pools.pool_book import LimitUse, PoolBook, PoolView
 
 _ACCOUNT: Final = click.option(
     "--account",
@@ -78,6 +70,8 @@ def list_pools(*, redis_url: str | None, as_json: bool) -> None:
 @boundary
 def show(*, agent: str, account: str, redis_url: str | None, as_json: bool) -> None:
     """Show one pool."""
+    from dispatch.pools.limit import checked_pool
+
     pool = checked_pool(agent, account)
     with _book(redis_url) as book:
         view = book.view(pool)
@@ -121,6 +115,8 @@ def set_limit(
     as_json: bool,
 ) -> None:
     """Give a pool a limit, in place of its earlier one of the same unit and window."""
+    from dispatch.pools.limit import checked_limit, checked_pool
+
     pool = checked_pool(agent, account)
     limit = checked_limit(Unit(unit), window, cap, estimate)
     with _book(redis_url) as book:
@@ -142,6 +138,8 @@ def remove(
     *, agent: str, account: str, unit: str | None, redis_url: str | None, as_json: bool
 ) -> None:
     """Take limits from a pool; one without a limit admits everything."""
+    from dispatch.pools.limit import checked_pool
+
     pool = checked_pool(agent, account)
     with _book(redis_url) as book:
         gone = book.remove(pool, unit=None if unit is None else Unit(unit))
@@ -161,6 +159,8 @@ def remove(
 @boundary
 def open_pool(*, agent: str, account: str, redis_url: str | None, as_json: bool) -> None:
     """Let a pool admit again that a limit reported by an agent had closed."""
+    from dispatch.pools.limit import checked_pool
+
     pool = checked_pool(agent, account)
     with _book(redis_url) as book:
         if not book.open(pool):
@@ -171,6 +171,10 @@ def open_pool(*, agent: str, account: str, redis_url: str | None, as_json: bool)
 
 @contextmanager
 def _book(redis_url: str | None) -> Iterator[PoolBook]:
+    from dispatch.pools.pool_book import PoolBook
+    from dispatch.queue.link import connect
+    from dispatch.settings import load_settings
+
     url = load_settings(flags={"fleet.redis_url": redis_url}).redis_url
     connection = connect(url)
     try:
@@ -197,6 +201,8 @@ def _document(view: PoolView) -> dict[str, Any]:
 
 
 def _limit_document(use: LimitUse) -> dict[str, Any]:
+    from dispatch.pools.limit import plain_amount
+
     unit = use.limit.unit
     return {
         "unit": unit.value,
@@ -214,6 +220,8 @@ def _print_views(views: list[PoolView]) -> None:
 
 
 def _rows(view: PoolView) -> list[tuple[Any, ...]]:
+    from dispatch.pools.limit import amount_words, span_words
+
     state = "open"
     if view.closed_until is not None:
         state = f"closed until {rfc3339(view.closed_until)}: {view.closed_why}"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, Literal
 
 from contracts.errors import InvalidRequest, Problem
-from dispatch.private_files import make_private_folder, write_private_file
 
 _CONFIG: Final = """\
 # fleet-dispatch: settings of this machine. Flag over environment over this file over default;
@@ -91,6 +90,8 @@ def write_host_policy(
 
 
 def _write(path: Path, text: str) -> bool:
+    from dispatch.private_files import make_private_folder, write_private_file
+
     make_private_folder(path.parent)
     try:
         write_private_file(path, text.encode(), replace=False)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from contracts.clock import SystemClock
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import (
     json_option,
@@ -15,10 +14,11 @@ from dispatch.commands.output import (
     print_table,
     redis_option,
 )
-from dispatch.hosts import HOST_LOST, STOPPED, Heartbeat, HostView, state_words
-from dispatch.settings import load_settings
 from dispatch.times import age_words, last_seen_words, rfc3339
 from validation.inert import one_line
+
+if TYPE_CHECKING:
+    from dispatch.hosts import HostView
 
 _EXAMPLE: Final = """\b
 Example:
@@ -36,6 +36,9 @@ def command(*, redis_url: str | None, as_json: bool) -> None:
     live; draining: it takes no more jobs; host_lost: it does not answer; stopped: it was ended in
     order; never_seen. Lanes in which jobs wait and which no living host serves are named below.
     """
+    from dispatch.client import FleetClient
+    from dispatch.settings import load_settings
+
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         views = client.hosts()
         unserved = client.unserved(views)
@@ -54,6 +57,8 @@ def command(*, redis_url: str | None, as_json: bool) -> None:
 
 
 def _cells(view: HostView, now: float) -> tuple[str, ...]:
+    from dispatch.hosts import HOST_LOST, STOPPED, state_words
+
     seen = last_seen_words(view.last_seen, now)
     if view.beat is None:
         state = state_words(view.state, seen) if view.state == HOST_LOST else view.state
@@ -71,6 +76,8 @@ def _brief(seen: str) -> str:
 
 
 def _row(view: HostView) -> dict[str, Any]:
+    from dispatch.hosts import Heartbeat
+
     beat = view.beat or Heartbeat(host=view.name)
     return {
         "host": view.name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -19,12 +19,10 @@ from dispatch.commands.agents import agent_words, find_agents
 from dispatch.commands.boundary import boundary
 from dispatch.commands.host_files import write_host_config, write_host_policy
 from dispatch.commands.output import json_option, print_document
-from dispatch.key_records import Master, dump_record
-from dispatch.key_store import accept_grant, create_sender, read_records, record_grant
-from dispatch.keyring import HostKeyring, SenderKeyring
 from dispatch.keys import DEFAULT_ALGORITHM
-from dispatch.private_files import make_private_folder, read_private_file
-from dispatch.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from dispatch.settings import Settings
 
 DEFAULT_LANE: Final = "MAIN"
 
@@ -68,6 +66,8 @@ def command(
 
     Running it again changes nothing.
     """
+    from dispatch.settings import load_settings
+
     wanted = None if lanes is None else _read_lanes(lanes)
     flags = {"sender.name": sender, "host.name": host, "host.lanes": wanted}
     settings = load_settings(flags=flags)
@@ -94,6 +94,9 @@ def command(
 
 def _refuse_another_algorithm(settings: Settings, algorithm: str | None) -> None:
     """Raise InvalidRequest when the sender is there with keys of another algorithm."""
+    from dispatch.key_records import Master
+    from dispatch.key_store import read_records
+
     mine = [
         item
         for item in read_records(settings.places.keys_dir, Master)
@@ -108,6 +111,9 @@ def _set_up(
     settings: Settings, roots: Sequence[str], algorithm: str, clock: Clock
 ) -> dict[str, bool]:
     """Make what is missing; return what was made."""
+    from dispatch.key_store import create_sender
+    from dispatch.private_files import make_private_folder
+
     places, lanes = settings.places, _lanes(settings)
     make_private_folder(places.config_dir)
     make_private_folder(places.state_dir)
@@ -127,6 +133,10 @@ def _set_up(
 
 
 def _grant_to_self(settings: Settings, lanes: Sequence[str], clock: Clock) -> bool:
+    from dispatch.key_records import dump_record
+    from dispatch.key_store import accept_grant, record_grant
+    from dispatch.keyring import SenderKeyring
+
     keys, host = settings.places.keys_dir, settings.host_name
     sender = SenderKeyring.load(keys, settings.sender_name, clock)
     if sender.lanes_of(host) == frozenset(lanes) and _is_accepted(settings, lanes, clock):
@@ -138,6 +148,8 @@ def _grant_to_self(settings: Settings, lanes: Sequence[str], clock: Clock) -> bo
 
 
 def _is_accepted(settings: Settings, lanes: Sequence[str], clock: Clock) -> bool:
+    from dispatch.keyring import HostKeyring
+
     try:
         ring = HostKeyring.load(settings.places.keys_dir, settings.host_name, clock)
     except KeysRefused as error:
@@ -163,6 +175,8 @@ def _lanes(settings: Settings) -> tuple[str, ...]:
 
 def _refuse_contradictions(flags: dict[str, Any], roots: Sequence[str], settings: Settings) -> None:
     """Raise InvalidRequest when an option says other than the files that stay as they are."""
+    from dispatch.settings import load_settings
+
     problems: list[Problem] = []
     places = settings.places
     if places.config_file.exists():
@@ -191,6 +205,8 @@ def _refuse_contradictions(flags: dict[str, Any], roots: Sequence[str], settings
 def _roots_in_policy(settings: Settings) -> list[str]:
     """Return the roots that the policy names for this sender; whether it holds is the host's own
     question, asked when it listens."""
+    from dispatch.private_files import read_private_file
+
     try:
         data = tomllib.loads(read_private_file(settings.places.policy_file).decode("utf-8"))
         roots = data["senders"][settings.sender_name]["repo_roots"]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dispatch.cli import LOCAL_JOBS, load_named
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
-from dispatch.hosts import HOST_LOST, state_words
-from dispatch.job_views import JobView
-from dispatch.settings import load_settings
 from dispatch.times import age_words
+
+if TYPE_CHECKING:
+    from dispatch.job_views import JobView
 
 _EXAMPLE: Final = """\b
 Example:
@@ -37,6 +36,9 @@ def command(*, limit: int, local: bool, redis_url: str | None, as_json: bool) ->
     if local:
         load_named(LOCAL_JOBS)(limit, as_json=as_json)
         return
+    from dispatch.client import FleetClient
+    from dispatch.settings import load_settings
+
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         views = client.jobs(limit)
     if as_json:
@@ -47,6 +49,8 @@ def command(*, limit: int, local: bool, redis_url: str | None, as_json: bool) ->
 
 
 def _cells(view: JobView) -> tuple[str, ...]:
+    from dispatch.hosts import HOST_LOST, state_words
+
     where = (view.lane, view.target or "first free", view.host)
     is_lost = view.state == HOST_LOST
     state = state_words(view.state, view.why) if is_lost else view.state

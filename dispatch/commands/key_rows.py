@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dispatch.key_records import Grant, Granted, Master
 from dispatch.times import rfc3339
+
+if TYPE_CHECKING:
+    from dispatch.key_records import Grant, Granted, Master
 
 
 def grant_row(item: Granted | Grant) -> dict[str, Any]:

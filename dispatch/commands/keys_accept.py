@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -18,10 +18,10 @@ from dispatch.commands.boundary import boundary
 from dispatch.commands.host_files import write_host_config, write_host_policy
 from dispatch.commands.key_rows import grant_row
 from dispatch.commands.output import json_option, print_document
-from dispatch.key_records import Grant, read_record
-from dispatch.key_store import accept_grant
-from dispatch.private_files import make_private_folder, read_private_file
-from dispatch.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from dispatch.key_records import Grant
+    from dispatch.settings import Settings
 
 _STDIN_MAX_BYTES: Final = 1024 * 1024
 
@@ -59,6 +59,10 @@ def accept(
 
     On a machine without settings it writes them, and a policy for that sender.
     """
+    from dispatch.key_records import Grant, read_record
+    from dispatch.key_store import accept_grant
+    from dispatch.settings import load_settings
+
     data = _read_grant(file)
     settings = load_settings(flags={"host.name": host})
     offered = read_record(data, Grant, file)
@@ -83,6 +87,8 @@ def accept(
 
 
 def _read_grant(file: str) -> bytes:
+    from dispatch.private_files import read_private_file
+
     if file == "-":
         return sys.stdin.buffer.read(_STDIN_MAX_BYTES)
     try:
@@ -108,6 +114,8 @@ def _check_policy_is_new(path: Path, roots: tuple[str, ...], validate: str | Non
 def _write_missing(
     settings: Settings, taken: Grant, roots: tuple[str, ...], validate: Literal["none", "any"]
 ) -> list[str]:
+    from dispatch.private_files import make_private_folder
+
     places = settings.places
     make_private_folder(places.state_dir)
     made: list[str] = []

@@ -15,9 +15,6 @@ import click
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
-from dispatch.key_bundle import export_keys, import_keys
-from dispatch.private_files import read_private_file, write_private_file
-from dispatch.settings import load_settings
 
 _LINE_MAX_BYTES: Final = 4096
 _BUNDLE_MAX_BYTES: Final = 64 * 1024 * 1024  # a fleet of thousands of hosts
@@ -49,6 +46,10 @@ def export_all(
     *, out: str, passphrase_file: str | None, passphrase_stdin: bool, as_json: bool
 ) -> None:
     """Write all keys of this machine into one file, encrypted under a passphrase."""
+    from dispatch.key_bundle import export_keys
+    from dispatch.private_files import write_private_file
+    from dispatch.settings import load_settings
+
     keys = load_settings().places.keys_dir
     passphrase = _read_passphrase(passphrase_file, by_stdin=passphrase_stdin, confirm=True)
     data = export_keys(keys, passphrase)
@@ -72,6 +73,10 @@ def import_all(
     *, file: str, passphrase_file: str | None, passphrase_stdin: bool, as_json: bool
 ) -> None:
     """Take in what `keys export` wrote: all of it or nothing; what is here stays as it is."""
+    from dispatch.key_bundle import import_keys
+    from dispatch.private_files import read_private_file
+    from dispatch.settings import load_settings
+
     try:
         data = read_private_file(Path(file), max_bytes=_BUNDLE_MAX_BYTES)
     except FileNotFoundError as error:
@@ -85,6 +90,8 @@ def import_all(
 
 
 def _read_passphrase(file: str | None, *, by_stdin: bool, confirm: bool) -> str:
+    from dispatch.private_files import read_private_file
+
     if file is not None and by_stdin:
         problem = Problem("--passphrase-stdin", "stands beside --passphrase-file", "name one")
         raise InvalidRequest([problem])

@@ -11,11 +11,7 @@ from contracts.errors import InvalidRequest, Problem, Refused
 from dispatch.commands.boundary import boundary
 from dispatch.commands.key_rows import grant_row
 from dispatch.commands.output import json_option, print_document
-from dispatch.key_records import dump_record
-from dispatch.key_store import record_grant
-from dispatch.keyring import GRANT_DAYS, SenderKeyring
-from dispatch.private_files import write_private_file
-from dispatch.settings import load_settings
+from dispatch.keys import GRANT_DAYS
 
 
 @click.command(
@@ -34,6 +30,12 @@ from dispatch.settings import load_settings
 @boundary
 def grant(*, host: str, lanes: str, out: str | None, days: int, as_json: bool) -> None:
     """Write a file with keys for HOST and its lanes alone. It is secret: move it safely."""
+    from dispatch.key_records import dump_record
+    from dispatch.key_store import record_grant
+    from dispatch.keyring import SenderKeyring
+    from dispatch.private_files import write_private_file
+    from dispatch.settings import load_settings
+
     settings = load_settings()
     ring = SenderKeyring.load(settings.places.keys_dir, settings.sender_name, SystemClock())
     given = ring.create_grant(host, [lane.strip() for lane in lanes.split(",")], days=days)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,17 +12,12 @@ from contracts.naming import host_audience
 from dispatch.commands.boundary import boundary
 from dispatch.commands.key_rows import grant_row, master_row
 from dispatch.commands.output import json_option, print_document, print_table
-from dispatch.key_records import Grant, Granted, Master
-from dispatch.key_store import read_records
-from dispatch.keyring import SenderKeyring
-from dispatch.keys import RESULT, KeyId
-from dispatch.known_hosts import known_hosts
-from dispatch.private_files import PERMISSIONS_NOTE, check_private_folder
-from dispatch.queue import FleetQueue
-from dispatch.revocations import Revocations, read_revocations
-from dispatch.rotation import hosts_behind
-from dispatch.settings import Settings, load_settings
 from dispatch.times import rfc3339
+
+if TYPE_CHECKING:
+    from dispatch.key_records import Grant, Granted, Master
+    from dispatch.revocations import Revocations
+    from dispatch.settings import Settings
 
 
 @click.command("list", epilog="\b\nExample:\n  fleet-dispatch keys list --json\n")
@@ -34,6 +29,8 @@ def list_keys(*, as_json: bool) -> None:
     No secret is shown. While a host is not yet seen to hold what it was granted, its heartbeat is
     looked at.
     """
+    from dispatch.settings import load_settings
+
     settings, clock = load_settings(), SystemClock()
     _look_at_hosts(settings, clock)
     document = _listing(settings, clock)
@@ -55,6 +52,10 @@ def list_keys(*, as_json: bool) -> None:
 
 def _look_at_hosts(settings: Settings, clock: Clock) -> None:
     """Let hosts that are live prove what they hold; a broker that is away proves nothing."""
+    from dispatch.keyring import SenderKeyring
+    from dispatch.known_hosts import known_hosts
+    from dispatch.queue import FleetQueue
+
     try:
         ring = SenderKeyring.load(settings.places.keys_dir, settings.sender_name, clock)
     except KeysRefused as error:
@@ -73,6 +74,11 @@ def _look_at_hosts(settings: Settings, clock: Clock) -> None:
 
 
 def _listing(settings: Settings, clock: Clock) -> dict[str, Any]:
+    from dispatch.key_records import Grant, Granted, Master
+    from dispatch.key_store import read_records
+    from dispatch.private_files import PERMISSIONS_NOTE, check_private_folder
+    from dispatch.revocations import read_revocations
+
     keys, now = settings.places.keys_dir, clock.wall()
     check_private_folder(keys)
     notes, revoked = list(read_records(keys, Granted)), read_revocations(keys)
@@ -89,6 +95,8 @@ def _listing(settings: Settings, clock: Clock) -> dict[str, Any]:
 def _master(
     item: Master, masters: list[Master], notes: list[Granted], revoked: Revocations, now: float
 ) -> dict[str, Any]:
+    from dispatch.rotation import hosts_behind
+
     mine = [note for note in notes if note.iss == item.iss and not _is_revoked(note, revoked)]
     usable = [
         other.generation
@@ -113,6 +121,8 @@ def _master(
 
 
 def _is_revoked(item: Granted | Grant, revoked: Revocations) -> bool:
+    from dispatch.keys import RESULT, KeyId
+
     aud = host_audience(item.host)
     return revoked.covers(KeyId(item.iss, item.generation, RESULT, aud))
 

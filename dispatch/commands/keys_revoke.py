@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from contracts.clock import SystemClock
@@ -9,10 +11,10 @@ from contracts.errors import InvalidRequest, Problem
 from contracts.ids import checked_name
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
-from dispatch.keys import parse_key_id
-from dispatch.private_files import check_private_folder
-from dispatch.revocations import Revocation, revoke
-from dispatch.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from dispatch.revocations import Revocation
+    from dispatch.settings import Settings
 
 
 @click.command(
@@ -42,6 +44,10 @@ def revoke_keys(
     Programs that run notice within a second. Revoke on each machine that must not trust the keys:
     on a host for what it accepts, on the sender for what it signs with and believes.
     """
+    from dispatch.private_files import check_private_folder
+    from dispatch.revocations import revoke
+    from dispatch.settings import load_settings
+
     settings = load_settings()
     check_private_folder(settings.places.keys_dir)
     asked = _asked(settings, kid or "", host, sender, generation or 0)
@@ -57,6 +63,9 @@ def revoke_keys(
 
 def _asked(settings: Settings, kid: str, host: str, sender: str, generation: int) -> Revocation:
     """Return what is to be revoked. Raises InvalidRequest for nothing, or for both ways at once."""
+    from dispatch.keys import parse_key_id
+    from dispatch.revocations import Revocation
+
     if bool(kid) == bool(host or sender or generation):
         problem = Problem("keys revoke", "needs a KID or options, not both", "see its --help")
         raise InvalidRequest([problem])

@@ -11,10 +11,7 @@ from dispatch.algorithms import ALGORITHMS
 from dispatch.commands.boundary import boundary
 from dispatch.commands.key_rows import grant_row, master_row
 from dispatch.commands.output import json_option, print_document
-from dispatch.key_store import MASTER_DAYS
-from dispatch.keyring import GRANT_DAYS, SenderKeyring
-from dispatch.rotating import rotate
-from dispatch.settings import load_settings
+from dispatch.keys import GRANT_DAYS, MASTER_DAYS
 
 
 @click.command("rotate", epilog="\b\nExample:\n  fleet-dispatch keys rotate --out grants\n")
@@ -55,6 +52,10 @@ def rotate_keys(
     Both generations sign until each host is seen to hold the new one; then the old one retires by
     itself. `keys list` shows where each host stands.
     """
+    from dispatch.keyring import SenderKeyring
+    from dispatch.rotating import rotate
+    from dispatch.settings import load_settings
+
     settings, clock = load_settings(), SystemClock()
     made = rotate(
         SenderKeyring.load(settings.places.keys_dir, settings.sender_name, clock),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contracts import limits
 from contracts.errors import InvalidRequest, Problem
-from contracts.strict_json import JsonValue, parse_strict_object
+
+if TYPE_CHECKING:
+    from contracts.strict_json import JsonValue
 
 _LINES_MAX_BYTES: Final = 96 * 1024 * 1024  # 64 MiB of payloads, and what JSON writes around them
 _PROBLEMS_MAX: Final = 20  # that are named; a file of the wrong kind has one in each line
@@ -17,6 +19,8 @@ _PROBLEMS_MAX: Final = 20  # that are named; a file of the wrong kind has one in
 def read_payload(file: str) -> dict[str, JsonValue]:
     """Return the JSON object in `file`; "-" is standard input. Raises InvalidRequest naming the
     file."""
+    from contracts.strict_json import parse_strict_object
+
     limit = limits.PAYLOAD_MAX_BYTES
     return parse_strict_object(_read(file, limit), field=f"--payload-file {file}", max_bytes=limit)
 
@@ -26,6 +30,8 @@ def read_payloads(file: str) -> tuple[list[dict[str, JsonValue]], list[str]]:
 
     Empty lines are passed over. Raises InvalidRequest naming the lines, 20 at most.
     """
+    from contracts.strict_json import parse_strict_object
+
     field = f"--payload-file {file}"
     data = _read(file, _LINES_MAX_BYTES)
     if len(data) > _LINES_MAX_BYTES:

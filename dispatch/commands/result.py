@@ -11,11 +11,9 @@ import click
 from contracts.errors import ExitCode, FleetError, Refused, Unavailable, WaitTimedOut
 from contracts.ids import checked_job_id
 from dispatch.cli import LOCAL_RESULT, load_named
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
 from dispatch.commands.waiting import receipt_fields, tell_alarms, tell_receipt
-from dispatch.settings import load_settings
 
 _EXAMPLE: Final = """\b
 Example:
@@ -39,6 +37,9 @@ def command(*, job: str, local: bool, redis_url: str | None, as_json: bool) -> E
     job_id = checked_job_id(job)
     if local:
         return _local_result(job_id)
+    from dispatch.client import FleetClient
+    from dispatch.settings import load_settings
+
     try:
         with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
             found = client.result(job_id)

@@ -8,15 +8,12 @@ import click
 
 from contracts import limits
 from contracts.errors import ExitCode
-from contracts.run_agent import KIND
-from dispatch.client import FleetClient
+from contracts.kinds import Kind
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
 from dispatch.commands.payload_file import read_payload
 from dispatch.commands.sent_jobs import jobs_document, tell_jobs
 from dispatch.commands.waiting import Seconds, give_up_option, tell_waited, wait_all
-from dispatch.results import worst_exit_code
-from dispatch.settings import load_settings
 
 _EXAMPLE: Final = """\b
 Example:
@@ -30,7 +27,7 @@ Example:
 @click.option("--target", required=True, metavar="NAME|URL", help="The host, or its door.")
 @click.option("--lane", required=True, metavar="NAME", help="Its lane.")
 @click.option("--payload-file", required=True, metavar="FILE", help="Its JSON; - for stdin.")
-@click.option("--kind", default=KIND, show_default=True, help="The kind of job.")
+@click.option("--kind", default=Kind.RUN_AGENT.value, show_default=True, help="The kind of job.")
 @click.option("--wait", "wait_s", metavar="S", type=Seconds(), help="Wait for the result.")
 @click.option(
     "--ttl",
@@ -72,6 +69,10 @@ def command(
     A NAME has its address in config.toml: [hosts.NAME] url. When this returns, the job is on the
     host's disk; wait, result, jobs and cancel find it under its id.
     """
+    from dispatch.client import FleetClient
+    from dispatch.results import worst_exit_code
+    from dispatch.settings import load_settings
+
     payload = read_payload(payload_file)
     with FleetClient.open(load_settings()) as client:
         job = client.send(

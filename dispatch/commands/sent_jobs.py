@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,7 +11,9 @@ from contracts.errors import BulkStopped, ExitCode
 from dispatch.commands.boundary import error_document, show_error
 from dispatch.commands.output import print_document
 from dispatch.commands.waiting import Waited, waited_row
-from dispatch.job_handle import JobHandle
+
+if TYPE_CHECKING:
+    from dispatch.job_handle import JobHandle
 
 _WORTH_COUNTING: Final = 1_000  # fewer are sent before one has read how many
 
@@ -60,6 +62,8 @@ class Counter:
 
 def tell_stopped(error: BulkStopped, *, as_json: bool) -> ExitCode:
     """Say which jobs there are of many that could not all be sent; return the exit code."""
+    from dispatch.job_handle import JobHandle
+
     jobs = [job for several in error.jobs for job in several if isinstance(job, JobHandle)]
     tell_jobs(jobs, on_stderr=as_json)
     if as_json:

@@ -9,10 +9,8 @@ import click
 
 from contracts.errors import InvalidRequest, Problem
 from contracts.ids import checked_job_id
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
-from dispatch.settings import load_settings
 
 _EXAMPLE: Final = """\b
 Example:
@@ -41,6 +39,9 @@ def command(
     them; with --resend-lane also those of a lane that a host may have started before the broker
     lost its data: another host may then start them a second time.
     """
+    from dispatch.client import FleetClient
+    from dispatch.settings import load_settings
+
     if resend_lane and not jobs:
         problem = Problem("--resend-lane", "needs the jobs that it is meant for", "name them")
         raise InvalidRequest([problem])

@@ -8,7 +8,6 @@ import click
 
 from contracts.errors import ExitCode
 from contracts.ids import checked_job_id
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, redis_option
 from dispatch.commands.waiting import (
@@ -18,8 +17,6 @@ from dispatch.commands.waiting import (
     wait_all,
     waited_row,
 )
-from dispatch.results import worst_exit_code
-from dispatch.settings import load_settings
 
 _EXAMPLE: Final = """\b
 Example:
@@ -54,6 +51,10 @@ def command(
     leaves the job; --give-up-after ends the job for this sender: failed, with the risk abandoned. A
     result that still comes is kept: fleet-dispatch result JOB.
     """
+    from dispatch.client import FleetClient
+    from dispatch.results import worst_exit_code
+    from dispatch.settings import load_settings
+
     job_ids = list(dict.fromkeys(checked_job_id(job) for job in jobs))
     with FleetClient.open(load_settings(flags={"fleet.redis_url": redis_url})) as client:
         waited = wait_all(client, job_ids, timeout_s, give_up_after_s=give_up_after_s)

@@ -7,20 +7,22 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from contracts import limits
 from contracts.clock import SystemClock
 from contracts.errors import ExitCode, FleetError, Interrupted
-from dispatch.client import FleetClient
 from dispatch.commands.boundary import error_document
 from dispatch.commands.interrupts import noted_interrupts
 from dispatch.commands.watch import Watch
-from dispatch.endings import GIVE_UP_MAX_S
-from dispatch.results import JobResult
 from dispatch.times import rfc3339
 from validation.inert import inert, one_line
+
+if TYPE_CHECKING:
+    from dispatch.client import FleetClient
+    from dispatch.results import JobResult
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -67,7 +69,7 @@ def give_up_option(function: _F) -> _F:
         "--give-up-after",
         "give_up_after_s",
         metavar="S",
-        type=Seconds(1, GIVE_UP_MAX_S),
+        type=Seconds(1, limits.GIVE_UP_MAX_S),
         help=words,
     )(function)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from contracts.errors import FleetError
-from dispatch.client import FleetClient
-from dispatch.hosts import HOST_LOST, QUEUED, state_words
-from dispatch.job_views import CLAIM_UNKNOWN, JobView
+
+if TYPE_CHECKING:
+    from dispatch.client import FleetClient
+    from dispatch.job_views import JobView
 
 
 class Watch:
@@ -44,6 +46,8 @@ class Watch:
         return tuple(self._notes[job_id])
 
     def _tell(self, view: JobView) -> None:
+        from dispatch.hosts import HOST_LOST
+
         words = _words(view)
         before, kind = self._last.get(view.job_id, ""), _kind(words)
         if kind == before:
@@ -58,6 +62,9 @@ class Watch:
 
 def _words(view: JobView) -> str:
     """Return what there is to say of a job that has no end, "" when it is well on its way."""
+    from dispatch.hosts import HOST_LOST, QUEUED, state_words
+    from dispatch.job_views import CLAIM_UNKNOWN
+
     if view.state in (HOST_LOST, QUEUED) and view.why:
         return state_words(view.state, view.why)
     return view.why if view.state == CLAIM_UNKNOWN else ""
@@ -65,4 +72,6 @@ def _words(view: JobView) -> str:
 
 def _kind(words: str) -> str:
     """Return what makes two words the same: not for how long a host has been silent."""
+    from dispatch.hosts import HOST_LOST
+
     return HOST_LOST if words.startswith(HOST_LOST) else words

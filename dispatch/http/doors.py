@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contracts import limits
 from contracts.ask import Asked
@@ -20,10 +20,12 @@ from dispatch.config_http import HostSectionOfSender
 from dispatch.control_signing import sign_ask
 from dispatch.deliveries import open_delivery
 from dispatch.http.address import DoorAddress, parse_door_url
-from dispatch.http.exchange import Reply, exchange
 from dispatch.http.refusals import refusal_of
 from dispatch.keyring import SenderKeyring
 from dispatch.sent import SentJob
+
+if TYPE_CHECKING:
+    from dispatch.http.exchange import Reply
 
 LONG_POLL_S: Final = 25.0  # below the host's own bound, and below most idle limits on the way
 # A host without a free slot is asked again with the same bytes, so often.
@@ -33,6 +35,13 @@ _AWAY_S: Final = 1.0  # below the pause between two asks of one wait
 _BUSY_PAUSE_MAX_S: Final = 10.0  # whatever an unsigned answer names
 # What a host says to a cancel: it obeys, the job had ended, or it knows none and will start none.
 _OF_CANCELS: Final = (DeliveryCode.CANCELLING, DeliveryCode.REFUSED, DeliveryCode.UNKNOWN)
+
+
+def exchange(address: DoorAddress, path: str, text: str, *, wait_s: float = 0.0) -> Reply:
+    """See `dispatch.http.exchange.exchange`: its HTTP and TLS are loaded by the first request."""
+    from dispatch.http import exchange as wire
+
+    return wire.exchange(address, path, text, wait_s=wait_s)
 
 
 class Doors:

@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Final
 
 from contracts import limits
+from contracts.agent_name import AgentName
 from contracts.errors import InvalidRequest, Problem
 from contracts.ids import checked_name
-from contracts.run_agent import AgentName
 
 DEFAULT_ACCOUNT: Final = "default"
 _MICRO: Final = 1_000_000  # dollars are counted in millionths: sums stay whole numbers

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from contracts.errors import Unavailable
-from contracts.run_agent import AgentName
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
-from dispatch.pools.limit import DEFAULT_ACCOUNT
-from runagent.agents import AGENTS, AgentPreset
-from runagent.attempt import find_program
-from runagent.clis import cli_of
-from runagent.clis.look import CliLook, Seen
-from runagent.clis.versions import standing, words_of_tested
-from runagent.environment import agent_environment
-from runagent.process import system_runner
-from worker.settings import HostSettings, load_host_settings, process_environment
+
+if TYPE_CHECKING:
+    from contracts.run_agent import AgentName
+    from runagent.agents import AgentPreset
+    from runagent.clis.look import CliLook
+    from worker.settings import HostSettings
 
 _EXAMPLE: Final = """\b
 Example:
@@ -37,6 +33,11 @@ def command(*, as_json: bool) -> None:
 
     Each is asked for its version, once per program file; no model is called.
     """
+    from contracts.run_agent import AgentName
+    from runagent.clis.look import CliLook
+    from runagent.process import system_runner
+    from worker.settings import load_host_settings
+
     settings = load_host_settings()
     with tempfile.TemporaryDirectory(prefix="fleet-dispatch-") as folder:
         look = CliLook(system_runner(), settings.agent_memory_file)
@@ -54,6 +55,15 @@ def command(*, as_json: bool) -> None:
 
 
 def _look_at(name: AgentName, settings: HostSettings, look: CliLook, folder: str) -> dict[str, Any]:
+    from dispatch.pools.limit import DEFAULT_ACCOUNT
+    from runagent.agents import AGENTS
+    from runagent.attempt import find_program
+    from runagent.clis import cli_of
+    from runagent.clis.look import Seen
+    from runagent.clis.versions import standing, words_of_tested
+    from runagent.environment import agent_environment
+    from worker.settings import process_environment
+
     preset = settings.presets[name]
     facts = cli_of(name, preset)
     environment = agent_environment(

@@ -10,11 +10,6 @@ from contracts.clock import SystemClock
 from contracts.errors import ExitCode
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table, redis_option
-from dispatch.settings import load_settings
-from runagent.process import system_runner
-from worker.diagnosis.examination import examine
-from worker.diagnosis.finding import FindingState, Machine
-from worker.settings import host_settings, process_environment
 
 _EXAMPLE: Final = """\b
 Example:
@@ -32,6 +27,12 @@ def command(*, redis_url: str | None, as_json: bool) -> ExitCode:
     Each finding has a remedy. Exit code 4 when one has failed; a warning holds, and says what
     somebody should know.
     """
+    from dispatch.settings import load_settings
+    from runagent.process import system_runner
+    from worker.diagnosis.examination import examine
+    from worker.diagnosis.finding import FindingState, Machine
+    from worker.settings import host_settings, process_environment
+
     settings = load_settings(flags={"fleet.redis_url": redis_url})
     machine = Machine(
         settings=settings,

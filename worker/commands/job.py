@@ -8,22 +8,20 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from contracts.clock import SystemClock
 from contracts.errors import ExitCode, Refused, WaitTimedOut
 from contracts.ids import checked_job_id
-from contracts.plain_result import read_outcome
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
-from worker.commands.job_rows import job_document, job_row
-from worker.journal.journal import Journal
-from worker.journal.records import JobRecord
-from worker.runs.outcome import EXIT_CODES
-from worker.settings import load_host_settings
+
+if TYPE_CHECKING:
+    from worker.journal.journal import Journal
+    from worker.journal.records import JobRecord
 
 
 @click.group(cls=SubVerbs, epilog="\b\nExample:\n  fleet-dispatch job show 0123456789abcdef0123\n")
@@ -38,6 +36,8 @@ def command() -> None:
 def show(*, job: str, as_json: bool) -> None:
     """Show the whole history of JOB on this host: each state with attempt, time, process and why,
     its processes, its worktree, and what its result says."""
+    from worker.commands.job_rows import job_document
+
     job_id = checked_job_id(job)
     with _journal() as journal:
         record = _record(journal, job_id)
@@ -55,6 +55,8 @@ def show(*, job: str, as_json: bool) -> None:
 
 def print_local_jobs(limit: int, *, as_json: bool) -> None:
     """Print the newest jobs of this host's journal."""
+    from worker.commands.job_rows import job_row
+
     with _journal() as journal:
         rows = [job_row(record) for record in journal.recent(limit)]
     if as_json:
@@ -71,6 +73,9 @@ def print_local_result(job_id: str) -> ExitCode:
     Raises Refused (`unknown_job`) for a job that this host never had, WaitTimedOut for one that has
     no result yet.
     """
+    from contracts.plain_result import read_outcome
+    from worker.runs.outcome import EXIT_CODES
+
     with _journal() as journal:
         record = _record(journal, job_id)
     if record.result is None:
@@ -85,6 +90,9 @@ def print_local_result(job_id: str) -> ExitCode:
 @contextlib.contextmanager
 def _journal() -> Iterator[Journal]:
     """Open the journal that is there; looking makes none."""
+    from worker.journal.journal import Journal
+    from worker.settings import load_host_settings
+
     path = load_host_settings().journal_file
     if not path.exists():
         raise Refused(

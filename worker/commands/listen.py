@@ -11,15 +11,6 @@ from contracts.clock import SystemClock
 from contracts.errors import InvalidRequest, Problem
 from dispatch.collecting import collect_as_usual
 from dispatch.commands.boundary import boundary
-from dispatch.settings import REDIS_VARIABLE
-from runagent.process import system_runner
-from worker.announcer import Announcer
-from worker.governor.settings import of_a_listener
-from worker.host_sandbox import host_sandbox
-from worker.http.settings import http_door_settings
-from worker.http.tls import load_tls
-from worker.listener import Listener
-from worker.settings import load_host_settings, process_environment
 
 _EXAMPLE: Final = """\b
 Example:
@@ -67,6 +58,16 @@ def command(
     as_json: bool,
 ) -> None:
     """Build the listener from settings and flags, and serve."""
+    from dispatch.settings import REDIS_VARIABLE
+    from runagent.process import system_runner
+    from worker.announcer import Announcer
+    from worker.governor.settings import of_a_listener
+    from worker.host_sandbox import host_sandbox
+    from worker.http.settings import http_door_settings
+    from worker.http.tls import load_tls
+    from worker.listener import Listener
+    from worker.settings import load_host_settings, process_environment
+
     settings = load_host_settings(
         flags={
             "host.lanes": lanes or None,

@@ -6,23 +6,24 @@ needs neither keys nor a broker.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from contracts import naming
 from contracts.errors import ExitCode, InvalidRequest, Problem
 from contracts.ids import checked_name, new_job_id
-from contracts.job_claims import JobClaims
 from contracts.kinds import Kind
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.payload_file import read_payload
 from dispatch.commands.sub_verbs import SubVerbs
-from validation.policy import SenderPolicy
-from validation.policy_rules import RuleAnswer, explain
-from worker.kinds.questions import question_of
-from worker.settings import HostSettings, load_host_settings, load_policy
+
+if TYPE_CHECKING:
+    from contracts.job_claims import JobClaims
+    from validation.policy import SenderPolicy
+    from validation.policy_rules import RuleAnswer
+    from worker.settings import HostSettings
 
 _CHECK_EXAMPLE: Final = """\b
 Example:
@@ -42,6 +43,8 @@ def command() -> None:
 @boundary
 def show(*, sender: str | None, as_json: bool) -> None:
     """Show the rights of each sender with a section, roots as their real paths, and validators."""
+    from worker.settings import load_host_settings, load_policy
+
     settings = load_host_settings()
     policy = load_policy(settings)
     names = list(policy.senders) if sender is None else [policy.of(sender)[0]]
@@ -80,6 +83,10 @@ def check(
     Asked are the very rules that decide when the job comes. Whether this host has a grant of the
     sender, the repository and the agent is not looked at.
     """
+    from validation.policy_rules import explain
+    from worker.kinds.questions import question_of
+    from worker.settings import load_host_settings, load_policy
+
     settings = load_host_settings()
     policy = load_policy(settings)
     job = {"kind": kind, "iss": checked_name(sender, "--sender"), "lane": _lane(settings, lane)}
@@ -110,6 +117,8 @@ def _claims(
     settings: HostSettings, job: dict[str, str], payload: dict[str, Any], *, for_lane: bool
 ) -> JobClaims:
     """Return the claims that the job would have; its times do not matter to a policy."""
+    from contracts.job_claims import JobClaims
+
     to_lane, to_host = naming.lane_audience(job["lane"]), naming.host_audience(settings.host)
     aud = to_lane if for_lane else to_host
     return JobClaims(**job, aud=aud, jti=new_job_id(), iat=0, exp=1, payload=payload)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,9 +17,9 @@ from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.times import rfc3339
 from validation.inert import one_line
-from worker.journal.journal import Journal
-from worker.journal.repo_trust import JournalRepoTrust, RepoRecord
-from worker.settings import load_host_settings
+
+if TYPE_CHECKING:
+    from worker.journal.repo_trust import JournalRepoTrust, RepoRecord
 
 _SHOWN_CHARS: Final = 300
 
@@ -120,6 +120,9 @@ def _is_terminal() -> bool:
 
 @contextlib.contextmanager
 def _repositories() -> Iterator[JournalRepoTrust]:
+    from worker.journal.journal import Journal
+    from worker.settings import load_host_settings
+
     settings = load_host_settings()
     with contextlib.closing(Journal(settings.journal_file, SystemClock())) as journal:
         yield journal.repositories

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from pydantic import JsonValue
 
+from contracts.agent_name import AgentName
 from contracts.errors import (
     ExitCode,
     FleetError,
@@ -23,15 +23,13 @@ from contracts.errors import (
     Problem,
 )
 from contracts.ids import new_job_id
-from contracts.run_agent import Risk, RunAgentResult
 from dispatch.commands.boundary import boundary
-from dispatch.settings import wants_traceback
-from validation.admission import refused_result
 from validation.inert import inert_json
-from validation.run_agent_request import AGENT_NAMES
-from worker.runs.local_run import read_task, run_here
-from worker.runs.outcome import EXIT_CODES, was_declined
-from worker.runs.terminal import next_steps, open_missing_streams
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from contracts.run_agent import RunAgentResult
 
 _EXAMPLE: Final = """\b
 Example:
@@ -45,6 +43,8 @@ class ResultCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options; what cannot be read is a refused run: usage on stderr, exit 2."""
+        from worker.runs.terminal import open_missing_streams
+
         open_missing_streams()
         try:
             return super().parse_args(ctx, args)
@@ -63,7 +63,7 @@ class ResultCommand(click.Command):
     "limited, 6 approval required.",
     epilog=_EXAMPLE,
 )
-@click.option("--agent", metavar="NAME", help=f"One of {', '.join(AGENT_NAMES)}.")
+@click.option("--agent", metavar="NAME", help=f"One of {', '.join(AgentName)}.")
 @click.option("--task", metavar="TEXT", help="The task; or give --task-file.")
 @click.option("--task-file", metavar="PATH", help="A file with the task; - reads stdin.")
 @click.option("--repo", metavar="PATH", help="The git repository to work in.")
@@ -83,6 +83,9 @@ class ResultCommand(click.Command):
 @boundary
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Run, print the result, and exit as it says."""
+    from worker.runs.local_run import run_here
+    from worker.runs.terminal import next_steps
+
     options.pop("as_json")
     job_id = new_job_id()
     payload: dict[str, JsonValue] = {}
@@ -106,6 +109,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 def exit_code_of(result: RunAgentResult) -> ExitCode:
     """Return the exit code of a local run: 2 when it was refused before anything was started, 1
     when it broke off by our own mistake, else the status's own."""
+    from worker.runs.outcome import EXIT_CODES, was_declined
+
     codes = {risk.code for risk in result.risks}
     if "internal_error" in codes:
         return ExitCode.BUG
@@ -125,6 +130,8 @@ def _payload(
     validate_cmd: str | None,
 ) -> dict[str, JsonValue]:
     """Return the request as a queued job would carry it; what was not given is not in it."""
+    from worker.runs.local_run import read_task
+
     given: dict[str, JsonValue] = {
         "agent": agent,
         "task": read_task(task, task_file),
@@ -153,10 +160,15 @@ def say_interrupted() -> None:
 
 
 def _refused(payload: dict[str, JsonValue], error: FleetError, job_id: str = "") -> RunAgentResult:
+    from validation.admission import refused_result
+
     return refused_result(payload, error, job_id=job_id, host="")
 
 
 def _broken(payload: dict[str, JsonValue], error: Exception, job_id: str) -> RunAgentResult:
+    from contracts.run_agent import Risk
+    from dispatch.settings import wants_traceback
+
     if wants_traceback():
         traceback.print_exception(error)
     message = (

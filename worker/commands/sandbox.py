@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from contracts.errors import ExitCode
-from contracts.sandbox import Capability, SandboxMode
 from dispatch.commands.boundary import boundary
 from dispatch.commands.sub_verbs import SubVerbs
-from runagent._cgroup import PREFIX
-from runagent.environment import scrub_own_git_variables
-from runagent.process import ProcessSpec, run, system_runner
-from runagent.sandbox.choice import AUTO, candidates, try_mode
-from runagent.sandbox.probe import Probed
-from worker.host_sandbox import sandbox_settings
-from worker.settings import HostSettings, load_host_settings, process_environment
+
+if TYPE_CHECKING:
+    from contracts.sandbox import SandboxMode
+    from runagent.sandbox.probe import Probed
+    from worker.settings import HostSettings
 
 _TRIAL_S: Final = 30.0  # as the canary's patience: a start takes milliseconds
 _EXAMPLE: Final = """\b
@@ -46,6 +43,10 @@ def command() -> None:
 @boundary
 def check(*, as_json: bool) -> None:
     """Probe, print, and set the exit code."""
+    from runagent.environment import scrub_own_git_variables
+    from runagent.sandbox.choice import candidates
+    from worker.settings import load_host_settings
+
     scrub_own_git_variables()
     settings = load_host_settings()
     tried = [_try(mode, settings) for mode in (*candidates(), *_named(settings))]
@@ -57,6 +58,9 @@ def check(*, as_json: bool) -> None:
 
 
 def _named(settings: HostSettings) -> tuple[SandboxMode, ...]:
+    from contracts.sandbox import SandboxMode
+    from runagent.sandbox.choice import AUTO, candidates
+
     named = settings.sandbox_mode
     if named == AUTO or SandboxMode(named) in (*candidates(), SandboxMode.NONE):
         return (SandboxMode.NONE,)
@@ -64,11 +68,19 @@ def _named(settings: HostSettings) -> tuple[SandboxMode, ...]:
 
 
 def _try(mode: SandboxMode, settings: HostSettings) -> Probed:
+    from runagent.process import system_runner
+    from runagent.sandbox.choice import try_mode
+    from worker.host_sandbox import sandbox_settings
+    from worker.settings import process_environment
+
     return try_mode(mode, sandbox_settings(settings), system_runner(), process_environment())
 
 
 def _choose(settings: HostSettings, tried: list[Probed]) -> Probed | None:
     """Return what a run here would get; None when the named one does not work."""
+    from contracts.sandbox import SandboxMode
+    from runagent.sandbox.choice import AUTO
+
     named = settings.sandbox_mode
     if named == AUTO:
         return next(probed for probed in tried if probed.works or probed.mode is SandboxMode.NONE)
@@ -95,6 +107,11 @@ def _document(settings: HostSettings, chosen: Probed | None, tried: list[Probed]
 
 def _enders(chosen: Probed) -> list[str]:
     """Return what ends the processes of a run here, the surest first; the cgroup is tried."""
+    from contracts.sandbox import SandboxMode
+    from runagent._cgroup import PREFIX
+    from runagent.process import ProcessSpec, run, system_runner
+    from worker.settings import process_environment
+
     if sys.platform != "linux":
         return ["process snapshots"]
     words = ("cat", "/proc/self/cgroup")
@@ -110,6 +127,8 @@ def _enders(chosen: Probed) -> list[str]:
 
 
 def _capabilities(probed: Probed) -> dict[str, dict[str, Any]]:
+    from contracts.sandbox import Capability
+
     return {
         capability.value: {
             "enforced": capability in probed.enforces,
@@ -120,6 +139,8 @@ def _capabilities(probed: Probed) -> dict[str, dict[str, Any]]:
 
 
 def _as_text(document: dict[str, Any]) -> str:
+    from contracts.sandbox import SandboxMode
+
     named, mode = document["configured"], document["mode"]
     if mode is None:
         why = document["modes"][named]["why"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -11,13 +11,10 @@ from contracts.errors import ExitCode
 from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document
 from dispatch.commands.sub_verbs import SubVerbs
-from dispatch.settings import load_settings
-from runagent.process import system_runner
-from worker.service.choice import choose_supervisor
-from worker.service.description import check_lanes, describe_service
-from worker.service.keeper import ServiceKeeper, Step, UnitState
-from worker.service.supervisor import NO_MANAGER, RUNNING, Supervisor
-from worker.settings import host_settings, load_host_settings, process_environment
+
+if TYPE_CHECKING:
+    from worker.service.keeper import ServiceKeeper, Step
+    from worker.service.supervisor import Supervisor
 
 _NO_LANES: Final = (
     'no lane is served here, so the listener does not start: set lanes = ["…"] in [host] of '
@@ -56,6 +53,9 @@ def command() -> None:
 @boundary
 def install(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
     """Write the unit and start it; again when it is outdated. Never over a foreign file."""
+    from worker.service.description import check_lanes
+    from worker.settings import load_host_settings
+
     check_lanes(load_host_settings())
     supervisor, keeper, notes = _keeper(of_machine=of_machine)
     steps = keeper.install(dry_run=dry_run)
@@ -82,6 +82,9 @@ def uninstall(*, of_machine: bool, dry_run: bool, as_json: bool) -> ExitCode:
 @boundary
 def status(*, of_machine: bool, as_json: bool) -> ExitCode:
     """Say whether the unit is in place, as the settings say, and running. Exit code 4 when not."""
+    from worker.service.keeper import UnitState
+    from worker.service.supervisor import NO_MANAGER, RUNNING
+
     supervisor, keeper, notes = _keeper(of_machine=of_machine)
     look = keeper.look()
     holds = look.unit is UnitState.CURRENT and look.state == RUNNING
@@ -109,6 +112,13 @@ def status(*, of_machine: bool, as_json: bool) -> ExitCode:
 
 
 def _keeper(*, of_machine: bool) -> tuple[Supervisor, ServiceKeeper, tuple[str, ...]]:
+    from dispatch.settings import load_settings
+    from runagent.process import system_runner
+    from worker.service.choice import choose_supervisor
+    from worker.service.description import describe_service
+    from worker.service.keeper import ServiceKeeper
+    from worker.settings import host_settings, process_environment
+
     settings, environment = load_settings(), process_environment()
     host = host_settings(settings)
     service = describe_service(host, environment, of_machine=of_machine)

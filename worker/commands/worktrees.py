@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,15 +18,12 @@ from dispatch.commands.boundary import boundary
 from dispatch.commands.output import json_option, print_document, print_table
 from dispatch.commands.sub_verbs import SubVerbs
 from dispatch.times import age_words
-from runagent.process import system_runner
-from runagent.sandbox.box_folder import commits_in_box
 from validation.inert import inert
-from worker.commands.tree_rows import collection_document, size_words, tree_row
-from worker.journal.journal import Journal
-from worker.settings import HostSettings, load_host_settings
-from worker.trees.collector import Collection
-from worker.trees.desk import TreeDesk, open_desk
-from worker.trees.diff import read_diff
+
+if TYPE_CHECKING:
+    from worker.settings import HostSettings
+    from worker.trees.collector import Collection
+    from worker.trees.desk import TreeDesk
 
 _KEPT_BY: Final = "a person keeps it"
 
@@ -50,6 +47,11 @@ def command() -> None:
 
 @contextlib.contextmanager
 def _desk() -> Iterator[tuple[TreeDesk, HostSettings]]:
+    from runagent.process import system_runner
+    from worker.journal.journal import Journal
+    from worker.settings import load_host_settings
+    from worker.trees.desk import open_desk
+
     settings, clock = load_host_settings(), SystemClock()
     with contextlib.closing(Journal(settings.journal_file, clock)) as journal:
         yield open_desk(settings, journal, runner=system_runner(), clock=clock), settings
@@ -60,6 +62,8 @@ def _desk() -> Iterator[tuple[TreeDesk, HostSettings]]:
 @boundary
 def show_list(*, as_json: bool) -> None:
     """Show every worktree: its job, ticket, state, size and age, and what it holds."""
+    from worker.commands.tree_rows import tree_row
+
     with _desk() as (desk, settings):
         rows = [tree_row(view, settings.worktrees) for view in desk.survey.view_all()]
     if as_json:
@@ -70,6 +74,8 @@ def show_list(*, as_json: bool) -> None:
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from worker.commands.tree_rows import size_words
+
     size, age = size_words(row["bytes"]), age_words(row["ageSeconds"])
     states = ", ".join(row["states"]).replace("_", " ")
     return (row["jobId"], row["ticket"], states, size, age, row["holds"], row["path"])
@@ -81,6 +87,9 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 @boundary
 def show(*, job: str, as_json: bool) -> None:
     """Show all that is known of one worktree, with the files that differ from its base."""
+    from runagent.sandbox.box_folder import commits_in_box
+    from worker.commands.tree_rows import tree_row
+
     with _desk() as (desk, settings):
         record = desk.find(job)
         row = tree_row(desk.survey.view(record), settings.worktrees, with_files=True)
@@ -101,6 +110,9 @@ def _words(value: object) -> str:
 @boundary
 def diff(*, job: str, as_json: bool) -> None:
     """Print what differs from the base commit: committed, uncommitted and untracked files."""
+    from runagent.process import system_runner
+    from worker.trees.diff import read_diff
+
     with _desk() as (desk, _):
         record = desk.find(job)
         data = read_diff(desk.survey, record, system_runner())
@@ -172,6 +184,8 @@ def restore(*, job: str, as_json: bool) -> None:
 @boundary
 def gc(*, dry_run: bool, force: bool, as_json: bool) -> None:
     """Collect by the policy under [worktrees]: end what a crash left, remove what is safe to go."""
+    from worker.commands.tree_rows import collection_document
+
     with _desk() as (desk, _):
         done = desk.collector.collect(dry_run=dry_run, force=force)
     if as_json:

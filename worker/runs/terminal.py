@@ -12,11 +12,13 @@ import shutil
 import sys
 import threading
 import unicodedata
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 from contracts.clock import Clock
-from contracts.run_agent import CommandState, RunAgentResult
 from validation.inert import one_line
+
+if TYPE_CHECKING:
+    from contracts.run_agent import RunAgentResult
 
 _EVERY_S: Final = 1.0
 _CLEAR_LINE: Final = "\r\x1b[2K"
@@ -141,6 +143,8 @@ def next_steps(result: RunAgentResult, repo: str) -> str:
 def _about_validation(result: RunAgentResult, tree: str) -> list[str]:
     """Return how to run a failed command again, and which files `add -A` takes in that the agent
     did not make."""
+    from contracts.run_agent import CommandState
+
     lines = [
         f"again:  cd {tree} && {item.command}"
         for item in result.validation.commands
