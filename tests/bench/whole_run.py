@@ -33,7 +33,7 @@ echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Don
 
 def rows(quick: bool) -> Iterator[Row]:
     """Yield the run without a spare, and with one where there are any."""
-    files, rounds = (1_000, 3) if quick else (10_000, 5)
+    files, rounds = (1_000, 3) if quick else (10_000, 3)
     with place() as folder:
         repo = make_large_repository(folder / "repo", files)
         size = sum(file.stat().st_size for file in repo.rglob("*.txt")) / 1e6
