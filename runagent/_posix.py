@@ -1,9 +1,8 @@
 """The POSIX process runner: every process behind a warden of its own.
 
 Owns the start of the warden, the control socket to it, and the outcome. The warden ends the tree;
-this side keeps a second deadline for the case that the warden itself was stopped or killed, and
-then sweeps by session and marker. It must never run anything in the child before exec
-(no preexec_fn): it is safe inside any process with any threads.
+this side keeps a second deadline for a warden that was stopped or killed, and then sweeps by
+session and marker. Nothing runs in the child before exec (no preexec_fn): any threads are safe.
 """
 
 from __future__ import annotations
@@ -24,14 +23,10 @@ from runagent._control import START_S, Control, Ends, explain_end, shell_code
 from runagent._family import Family
 from runagent._pipes import Drain, Feed, Stop, Tail
 from runagent._program import NoProgram, explain, find_program
+from runagent._short import ShortStarts
 from runagent._unstarted import UnstartedProcess
 from runagent.environment import interpreter_environment
-from runagent.process import (
-    EndState,
-    ProcessOutcome,
-    ProcessSpec,
-    RunningProcess,
-)
+from runagent.process import EndState, ProcessOutcome, ProcessSpec, RunningProcess
 
 SLACK_S = 2.0  # how much later than deadline + grace the warden may report before it counts as lost
 LINGER_S = 1.0  # for the last bytes, when a process outside the tree holds a pipe open
@@ -49,11 +44,13 @@ class PosixRunner:
 
     def __init__(self, *, is_guardian: bool = False) -> None:
         self._family = Family(is_guardian=is_guardian)
+        self._short = ShortStarts(self._family)
 
     def start(self, spec: ProcessSpec) -> RunningProcess:
         """See ProcessRunner.start. Returns when the program runs or could not be started."""
         try:
-            return _launch(spec, find_program(spec), self._family)
+            program = find_program(spec)
+            return self._short.start(spec, program) or _launch(spec, program, self._family)
         except NoProgram as error:
             return UnstartedProcess(str(error))
         except OSError as error:
@@ -178,7 +175,7 @@ class PosixProcess:
             self._control.send_stop()
 
     def wait(self) -> ProcessOutcome:
-        """See RunningProcess.wait. A second call returns the same outcome."""
+        """See RunningProcess.wait."""
         with self._waiting:
             if self._outcome is None:
                 outcome = self._conclude()

@@ -1,8 +1,7 @@
 """The process seam: the only door through which anything of a run is started.
 
-Owns the values, the two protocols, `run`, and the shipped fake; the real runners live in `_posix`
-and `_windows`. Whoever starts a process here gets a deadline that binds the process and its pipes,
-flat memory, and a tree of which nothing is left. It must never interpret output or an exit code.
+Owns the values, protocols, `run` and the shipped fake. Whoever starts a process gets a deadline for
+it and its pipes, flat memory, and no process left. It must never interpret output or exit codes.
 """
 
 from __future__ import annotations
@@ -54,6 +53,7 @@ class ProcessSpec:
     tail_bytes: int = limits.TAIL_BYTES  # last bytes of each stream that are kept
     marker: str = ""  # what tells this start from every other in an environment; "": a random one
     sink: ByteSink | None = None  # ("stdout" | "stderr", chunk), called on the reading threads
+    is_short: bool = False  # ours, starts nobody else's program, ends soon: needs no warden
     walls: Walls = NO_WALLS  # how the leader is confined, or confines its program
 
     @property

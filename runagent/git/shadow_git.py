@@ -97,6 +97,7 @@ class ShadowGit:
                 stdin=stdin,
                 grace_s=_GRACE_S,
                 tail_bytes=OUTPUT_MAX_BYTES,
+                is_short=True,  # it has nothing configured that it would start
             ),
         )
         if outcome.state is not EndState.EXITED:
