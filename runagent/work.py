@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from contracts.errors import CouldNotCheck, FleetError, Interrupted, LaunchRefused
@@ -51,8 +51,8 @@ def work(
         bounds=ports.manifest_bounds,
         shared_is_safe=Capability.GIT in ports.sandbox.enforces,
     )
-    collector.start()
-    around = _look_around(worktree, box, ports)
+    start = collector.start()
+    around = _look_around(worktree, box, ports, None if start.changed else start.entries)
     with (
         _keeping_the_first_attempt(findings),
         stage_prompt(findings.order.request.task, ports.runtime_dir) as prompt,
@@ -77,8 +77,11 @@ def work(
         _tell_around(findings, around.after_job(), worktree, ports)
 
 
-def _look_around(worktree: Worktree, box: Box, ports: HostPorts) -> Surroundings | None:
-    """Look at what lies around the worktree, where the host asks for it."""
+def _look_around(
+    worktree: Worktree, box: Box, ports: HostPorts, entries: Mapping[bytes, bytes] | None
+) -> Surroundings | None:
+    """Look at what lies around the worktree, where the host asks for it. `entries` are the files of
+    its commit, None where the checkout differs from it."""
     if ports.watch_list is None:
         return None
     around = Surroundings(
@@ -91,7 +94,7 @@ def _look_around(worktree: Worktree, box: Box, ports: HostPorts) -> Surroundings
         deadline_s=ports.git_timeout_s,
         pause=lambda: ports.clock.wait(ports.cancelled, SETTLE_S),
     )
-    around.start()
+    around.start(entries)
     return around
 
 

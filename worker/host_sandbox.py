@@ -1,4 +1,4 @@
-"""The sandbox of this host, from its settings: tried anew in every process that starts agents.
+"""The sandbox of this host, from its settings: tried before anything relies on it.
 
 Owns the translation of settings. The envelope has no say in it.
 """
@@ -27,10 +27,15 @@ def sandbox_settings(settings: HostSettings) -> SandboxSettings:
 
 
 def host_sandbox(
-    settings: HostSettings, runner: ProcessRunner, environment: Mapping[str, str]
+    settings: HostSettings,
+    runner: ProcessRunner,
+    environment: Mapping[str, str],
+    *,
+    recalls: bool = False,
 ) -> Chosen:
-    """Return the sandbox of this host after trying it.
+    """Return the sandbox of this host after trying it. A process of one run `recalls` what was
+    proved here minutes ago, if nothing is other than it was then.
 
     Raises Unavailable, with what to do, when its configuration names one that does not work here.
     """
-    return choose_sandbox(sandbox_settings(settings), runner, environment)
+    return choose_sandbox(sandbox_settings(settings), runner, environment, recalls=recalls)

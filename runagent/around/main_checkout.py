@@ -20,6 +20,7 @@ from runagent.git.ignore_rules import IgnoreRules
 # A checkout of 200,000 files is walked in some two seconds; the largest known ones have more.
 ENTRIES_MAX: Final = 200_000
 _GIT_NAMES: Final = (b".git",)
+_KIND: Final = 0o170000  # stat.S_IFMT, without a call for each file
 
 Stamp = tuple[int, ...]  # mode, size, times of content and inode, inode
 
@@ -47,7 +48,9 @@ def changed_files(before: CheckoutFiles, now: CheckoutFiles) -> list[bytes]:
     if before.partly or now.partly:
         both = before.files.keys() & now.files.keys()
         return sorted(path for path in both if before.files[path] != now.files[path])
-    return sorted(path for path, _ in set(before.files.items()) ^ set(now.files.items()))
+    old, new = before.files, now.files
+    gone = (path for path in old if path not in new)
+    return sorted({*gone, *(path for path, stamp in new.items() if old.get(path) != stamp)})
 
 
 class _Walk:
@@ -57,7 +60,7 @@ class _Walk:
         self._root = root
         self._rules = rules
         self._deadline = deadline
-        self._known = _folders_of(rules.tracked)
+        self._known = rules.folders
         self._untracked: list[bytes] = []
         self.files: dict[bytes, Stamp] = {}
         self.partly = ""
@@ -78,40 +81,25 @@ class _Walk:
         if len(self.files) + len(found) > ENTRIES_MAX:
             self.partly = f"it has more than {ENTRIES_MAX} entries"
             return
+        prefix = folder + b"/" if folder else b""
+        files, tracked = self.files, self._rules.tracked
         try:
             with os.scandir(os.path.join(self._root, folder) if folder else self._root) as entries:
-                for entry in entries:
-                    if entry.name not in _GIT_NAMES:
-                        self._take(
-                            entry, folder + b"/" + entry.name if folder else entry.name, found
-                        )
+                for entry in entries:  # once for each file of two looks: nothing is called in vain
+                    if entry.name in _GIT_NAMES:
+                        continue
+                    path = prefix + entry.name
+                    try:
+                        state = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue
+                    mode = state.st_mode
+                    if mode & _KIND == stat.S_IFDIR:
+                        found.append(path)
+                        continue
+                    times = state.st_mtime_ns, state.st_ctime_ns
+                    files[path] = (mode, state.st_size, *times, state.st_ino)
+                    if path not in tracked:
+                        self._untracked.append(path)
         except OSError:
-            self.files[folder + b"/"] = ()  # it cannot be read: that is what is known of it
-
-    def _take(self, entry: os.DirEntry[bytes], path: bytes, found: list[bytes]) -> None:
-        try:
-            state = entry.stat(follow_symlinks=False)
-        except OSError:
-            return
-        if stat.S_ISDIR(state.st_mode):
-            found.append(path)
-            return
-        self.files[path] = (
-            state.st_mode,
-            state.st_size,
-            state.st_mtime_ns,
-            state.st_ctime_ns,
-            state.st_ino,
-        )
-        if path not in self._rules.tracked:
-            self._untracked.append(path)
-
-
-def _folders_of(paths: frozenset[bytes]) -> frozenset[bytes]:
-    folders: set[bytes] = set()
-    for path in paths:
-        folder = path.rpartition(b"/")[0]
-        while folder and folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition(b"/")[0]
-    return frozenset(folders)
+            files[folder + b"/"] = ()  # it cannot be read: that is what is known of it

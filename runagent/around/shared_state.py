@@ -128,6 +128,9 @@ def read_settings(shadow: ShadowGit, path: str, deadline: Deadline) -> frozenset
         return frozenset()
     if data is None:
         return frozenset({b"(no plain file)"})
+    known = shadow.settings_read.get(data)
+    if known is not None:
+        return known
     copy = os.path.join(shadow.directory, "looked-at")
     try:
         with open(copy, "wb") as file:
@@ -137,4 +140,5 @@ def read_settings(shadow: ShadowGit, path: str, deadline: Deadline) -> frozenset
         )
     except (OSError, FleetError):
         return frozenset({b"(unreadable) " + hashlib.sha256(data).hexdigest().encode()})
-    return frozenset(record for record in listing.split(b"\0") if record)
+    shadow.settings_read[data] = found = frozenset(filter(None, listing.split(b"\0")))
+    return found

@@ -10,7 +10,7 @@ for the owner's next git command is told apart. It must never run git on the rep
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -85,11 +85,12 @@ class Surroundings:
         self._no_rules = ""
         self._before: _State | None = None
 
-    def start(self) -> None:
-        """Look before the agent does anything."""
+    def start(self, entries: Mapping[bytes, bytes] | None = None) -> None:
+        """Look before the agent does anything. `entries` are the files of the base commit where
+        they are known: path -> mode and object id."""
         deadline = Deadline(self._deadline_s)
         commit = self._worktree.base_commit
-        self._no_rules = try_rules(self._rules, commit, self._excludes, deadline)
+        self._no_rules = try_rules(self._rules, commit, self._excludes, deadline, entries)
         self._before = self._read(deadline, after=False)
 
     def after_job(self) -> Around:

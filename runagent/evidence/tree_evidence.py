@@ -42,14 +42,18 @@ class TreeEvidence:
     def __init__(self, shadow: ShadowGit, bounds: ManifestBounds) -> None:
         self._shadow = shadow
         self._bounds = bounds
-        self._watcher = TreeWatcher(shadow.work_tree, algorithm="sha1", bounds=bounds)
+        self._watcher = self._watch("sha1")
+
+    def _watch(self, algorithm: str) -> TreeWatcher:
+        root = self._shadow.work_tree
+        return TreeWatcher(root, algorithm=algorithm, bounds=self._bounds, asks_clock=True)
 
     def start(self, snapshot: Snapshot, deadline: Deadline) -> TreeState:
         """Look at the fresh checkout, of which git said `snapshot`."""
         entries, root = snapshot.entries, self._shadow.work_tree
         object_id = next(iter(entries.values()), b"").rpartition(b" ")[2]
         algorithm = "sha256" if len(object_id) == _SHA256_CHARS else "sha1"
-        self._watcher = TreeWatcher(root, algorithm=algorithm, bounds=self._bounds)
+        self._watcher = self._watch(algorithm)
         rewritten = rewrites_on_checkout(self._shadow.directory, os.fsencode(root), entries)
         ignored = IgnoredPaths(snapshot.ignored, entries)
         files = self._watcher.start(

@@ -46,12 +46,16 @@ class TreeLook:
 
 
 class TreeWatcher:
-    """Looks at the worktree `root`; `algorithm` is the repository's object format."""
+    """Looks at the worktree `root`; `algorithm` is the repository's object format, `asks_clock` as
+    in `take_manifest`."""
 
-    def __init__(self, root: str, *, algorithm: str, bounds: ManifestBounds) -> None:
+    def __init__(
+        self, root: str, *, algorithm: str, bounds: ManifestBounds, asks_clock: bool = False
+    ) -> None:
         self._root = root
         self._algorithm = algorithm
         self._bounds = bounds
+        self._asks_clock = asks_clock
 
     def start(
         self,
@@ -69,7 +73,9 @@ class TreeWatcher:
     def walk(self, deadline: Deadline, before: TreeLook | None) -> Manifest:
         """Return what stands in the tree now."""
         known = before.manifest if before is not None else None
-        return take_manifest(self._root, deadline, bounds=self._bounds, before=known)
+        return take_manifest(
+            self._root, deadline, bounds=self._bounds, before=known, asks_clock=self._asks_clock
+        )
 
     def read(
         self,

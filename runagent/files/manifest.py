@@ -22,6 +22,7 @@ from contracts.run_agent import Risk
 
 # mode, names, device, number, size, time of content, time of change (both in ns)
 _ITEM: Final = struct.Struct("<IIQQQQQ")
+_pack_item: Final = _ITEM.pack  # looked up once: it is called for each file of three looks
 _CHANGE_TIME: Final = struct.Struct("<Q")
 _MODE: Final = struct.Struct("<I")
 _32_BITS: Final = 2**32 - 1
@@ -56,6 +57,7 @@ class Manifest:
     unreadable: frozenset[bytes] = frozenset()
     is_whole: bool = True
     youngest: Mapping[bytes, int] = field(default_factory=dict)  # folder -> latest change, in ns
+    clock_ns: int | None = None  # the file system's own, when the look began; None: not known
     problems: tuple[Risk, ...] = ()
 
     def item(self, path: bytes) -> bytes | None:
@@ -66,9 +68,15 @@ class Manifest:
     @property
     def proven_ns(self) -> int:
         """Return the time of change up to which a file that still has its item was surely not
-        changed after this look. Younger ones were changed in the last step of the clock that any
-        file of the tree has seen, and a second change in that step would look the same."""
-        return max(self.youngest.values(), default=0) - _STEP_NS if TELLS_CHANGES else -1
+        changed after this look. A younger one was changed in the step of the clock in which the
+        look began, or later, and a second change in that step would look the same. Where the clock
+        is not known, the youngest file of the tree stands for it."""
+        if not TELLS_CHANGES:
+            return -1
+        began_ns = self.clock_ns
+        if began_ns is None:
+            began_ns = max(self.youngest.values(), default=0)
+        return began_ns - _STEP_NS
 
     def paths(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield every path with its item, folders included."""
@@ -85,18 +93,21 @@ def pack(found: os.stat_result, target: bytes = b"") -> bytes:
     folder is remembered as one and no more: its times change with every file in it."""
     if stat.S_ISDIR(found.st_mode):
         return FOLDER
-    return (
-        _ITEM.pack(
-            found.st_mode,
-            found.st_nlink & _32_BITS,
-            found.st_dev & _64_BITS,
-            found.st_ino & _64_BITS,
-            found.st_size & _64_BITS,
-            found.st_mtime_ns & _64_BITS,
-            found.st_ctime_ns & _64_BITS,
+    mode, names, device, number = found.st_mode, found.st_nlink, found.st_dev, found.st_ino
+    size, content_ns, change_ns = found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    try:
+        item = _pack_item(mode, names, device, number, size, content_ns, change_ns)
+    except struct.error:
+        item = _pack_item(
+            mode,
+            names & _32_BITS,
+            device & _64_BITS,
+            number & _64_BITS,
+            size & _64_BITS,
+            content_ns & _64_BITS,
+            change_ns & _64_BITS,
         )
-        + target
-    )
+    return item + target if target else item
 
 
 def change_time_ns(item: bytes) -> int:

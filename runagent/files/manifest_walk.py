@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from typing import Final
 
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
+from runagent.files.file_clock import read_clock_ns
 from runagent.files.manifest import FOLDER, Manifest, ManifestBounds, joined, pack
 
 BY_DESCRIPTOR: Final = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
@@ -26,6 +28,9 @@ _FOLDER_FLAGS: Final = (
     | getattr(os, "O_CLOEXEC", 0)
 )
 _GIT: Final = b".git"
+_KIND: Final = 0o170000  # stat.S_IFMT, without a call for each file
+_ENCODING: Final = sys.getfilesystemencoding()  # os.fsencode, without a call for each file
+_ERRORS: Final = sys.getfilesystemencodeerrors()
 _NAMED: Final = 5
 _LOOK_EVERY: Final = 1_024  # files between two looks at the clock
 
@@ -37,12 +42,14 @@ def take_manifest(
     bounds: ManifestBounds | None = None,
     before: Manifest | None = None,
     by_descriptor: bool = BY_DESCRIPTOR,
+    asks_clock: bool = False,
 ) -> Manifest:
     """Return every name below `root` but its own `.git`. `before` is an earlier look, whose folders
-    are taken over where nothing in them is new. Never raises for anything that stands there: what
-    was left out is told as the risk `evidence_incomplete`."""
+    are taken over where nothing in them is new; `asks_clock` has the clock of the file system asked
+    first, in the folder of `root`. Never raises for anything that stands there: what was left out
+    is told as the risk `evidence_incomplete`."""
     walk = _Walk(deadline, bounds or ManifestBounds(), before, by_descriptor=by_descriptor)
-    walk.start(os.fsencode(root))
+    walk.start(os.fsencode(root), asks_clock=asks_clock)
     return walk.manifest()
 
 
@@ -68,8 +75,9 @@ class _Walk:
         self._next_check = 0
         self._youngest: dict[bytes, int] = {}
         self._device = 0
+        self._clock_ns: int | None = None
 
-    def start(self, root: bytes) -> None:
+    def start(self, root: bytes, *, asks_clock: bool) -> None:
         try:
             place = self._open(root, None)
         except OSError as error:
@@ -78,6 +86,8 @@ class _Walk:
         try:
             found = os.fstat(place) if isinstance(place, int) else os.lstat(place)
             self._device = found.st_dev
+            if asks_clock:
+                self._clock_ns = read_clock_ns(os.path.dirname(root), found.st_dev)
             self._folder(place, b"", 0)
         finally:
             self._close(place)
@@ -94,6 +104,7 @@ class _Walk:
             unreadable=frozenset(self._unreadable),
             is_whole=not self._left_out,
             youngest=self._youngest,
+            clock_ns=self._clock_ns,
             problems=tuple(problems),
         )
 
@@ -117,20 +128,24 @@ class _Walk:
         inner: list[bytes] = []
         youngest = 0
         with os.scandir(place) as entries:
-            for entry in entries:
-                name = os.fsencode(entry.name)
+            for entry in entries:  # once for each file of three looks: nothing is called in vain
+                name = entry.name  # a descriptor's names are text, a path's are bytes
+                if isinstance(name, str):
+                    name = name.encode(_ENCODING, _ERRORS)
                 if name == _GIT and not path:
                     continue
                 if self._count >= self._next_check and self._is_full():
                     break
                 self._count += 1
                 found = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode):
+                kind = found.st_mode & _KIND
+                if kind == stat.S_IFDIR:
                     names[name] = FOLDER
                     if name != _GIT:
                         inner.append(name)
                     continue
-                names[name] = pack(found, self._target(place, name, found.st_mode))
+                target = self._target(place, name) if kind == stat.S_IFLNK else b""
+                names[name] = pack(found, target)
                 youngest = max(youngest, found.st_ctime_ns)
         self._youngest[path] = youngest
         return inner
@@ -173,9 +188,7 @@ class _Walk:
             os.close(place)
 
     @staticmethod
-    def _target(place: int | bytes, name: bytes, mode: int) -> bytes:
-        if not stat.S_ISLNK(mode):
-            return b""
+    def _target(place: int | bytes, name: bytes) -> bytes:
         if isinstance(place, int):
             return os.readlink(name, dir_fd=place)
         return os.readlink(os.path.join(place, name))

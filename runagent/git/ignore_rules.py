@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from contracts.errors import FleetError
+from contracts.errors import CouldNotCheck, FleetError
 from runagent.deadline import Deadline
 from runagent.git.shadow_git import ShadowGit
 from runagent.git.trusted_git import TrustedGit
@@ -19,6 +19,7 @@ from runagent.process import EndState, ProcessRunner
 _RULE_FILE: Final = b".gitignore"
 _RULE_FILES_MAX: Final = 2_000
 _EXCLUDES_MAX_BYTES: Final = 1024 * 1024
+_HEAD_MAX_BYTES: Final = 128  # of an answer of `cat-file --batch`: id, kind, size
 _PROBE: Final = b"/."  # a name below a folder: git then takes the folder for one
 
 
@@ -31,29 +32,67 @@ class IgnoreRules:
         self._folder = os.path.join(shadow.directory, "rules")
         self._asking = ShadowGit(shadow.directory, self._folder, runner)
         self.tracked: frozenset[bytes] = frozenset()
+        self.folders: frozenset[bytes] = frozenset()  # those that hold something tracked
 
-    def take(self, commit: str, excludes: Sequence[str], deadline: Deadline) -> None:
-        """Take the rules of `commit` and of the files `excludes`, those that are there.
+    def take(
+        self,
+        commit: str,
+        excludes: Sequence[str],
+        deadline: Deadline,
+        *,
+        entries: Mapping[bytes, bytes] | None = None,
+    ) -> None:
+        """Take the rules of `commit` and of the files `excludes`, those that are there. `entries`
+        are the files of `commit` where they are known: path -> mode, a space, object id.
 
         Raises CouldNotCheck, Unavailable or OSError.
         """
         os.mkdir(self._folder, 0o700)
         with open(os.path.join(self._folder, "excludes"), "wb") as file:
             file.write(b"\n".join(_read(path) for path in excludes))
-        listing, _ = self._shadow.run(("ls-tree", "-r", "-z", commit), deadline)
-        entries = [record.partition(b"\t") for record in listing.split(b"\0") if record]
-        self.tracked = frozenset(path for _, _, path in entries)
+        if entries is None:
+            entries = self._listed(commit, deadline)
+        self.tracked = frozenset(entries)
+        self.folders = folders_of(self.tracked)
         files = [
-            (head.split(b" ")[2], path)
-            for head, _, path in entries
-            if path.rpartition(b"/")[2] == _RULE_FILE and head.startswith(b"100")
+            (entry.partition(b" ")[2], path)
+            for path, entry in entries.items()
+            if path.endswith(_RULE_FILE)
+            and path.rpartition(b"/")[2] == _RULE_FILE
+            and entry.startswith(b"100")
         ]
-        for name, path in files[:_RULE_FILES_MAX]:
-            blob, _ = self._shadow.run(("cat-file", "blob", name.decode("ascii")), deadline)
-            place = os.path.join(os.fsencode(self._folder), path)
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(place, "wb") as file:
-                file.write(blob)
+        self._write(files[:_RULE_FILES_MAX], deadline)
+
+    def _listed(self, commit: str, deadline: Deadline) -> dict[bytes, bytes]:
+        listing, _ = self._shadow.run(("ls-tree", "-r", "-z", commit), deadline)
+        found: dict[bytes, bytes] = {}
+        for record in listing.split(b"\0"):
+            head, _, path = record.partition(b"\t")
+            if path:
+                mode, _, object_id = head.split(b" ", 2)
+                found[path] = mode + b" " + object_id
+        return found
+
+    def _write(self, files: Sequence[tuple[bytes, bytes]], deadline: Deadline) -> None:
+        """Write the rule files (object id, path) into our folder: one git for all of them."""
+        if not files:
+            return
+        asked = b"".join(object_id + b"\n" for object_id, _ in files)
+        answer, _ = self._shadow.run(("cat-file", "--batch"), deadline, stdin=asked)
+        place = 0
+        for object_id, path in files:
+            head, _, _ = answer[place : place + _HEAD_MAX_BYTES].partition(b"\n")
+            name, _, rest = head.partition(b" ")
+            kind, _, size = rest.partition(b" ")
+            if name != object_id or kind != b"blob" or not size.isdigit():
+                shown = path.decode("utf-8", "backslashreplace")
+                raise CouldNotCheck(f"git cat-file did not print {shown}")
+            begin = place + len(head) + 1
+            place = begin + int(size) + 1  # a line end stands behind each
+            target = os.path.join(os.fsencode(self._folder), path)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                file.write(answer[begin : place - 1])
 
     def ignored(
         self, files: Iterable[bytes], folders: Iterable[bytes], deadline: Deadline
@@ -77,13 +116,30 @@ class IgnoreRules:
         return frozenset(asked[path] for path in outcome.stdout.split(b"\0") if path in asked)
 
 
-def try_rules(rules: IgnoreRules, commit: str, excludes: Sequence[str], deadline: Deadline) -> str:
+def try_rules(
+    rules: IgnoreRules,
+    commit: str,
+    excludes: Sequence[str],
+    deadline: Deadline,
+    entries: Mapping[bytes, bytes] | None = None,
+) -> str:
     """Take the rules; return why that failed, "" when it did not."""
     try:
-        rules.take(commit, excludes, deadline)
+        rules.take(commit, excludes, deadline, entries=entries)
     except (OSError, FleetError) as error:
         return str(error)
     return ""
+
+
+def folders_of(paths: Iterable[bytes]) -> frozenset[bytes]:
+    """Return every folder that `paths` lie in, the root left out."""
+    folders: set[bytes] = set()
+    for path in paths:
+        folder = path.rpartition(b"/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition(b"/")[0]
+    return frozenset(folders)
 
 
 def owner_excludes(repo: str, environment: Mapping[str, str]) -> tuple[str, ...]:

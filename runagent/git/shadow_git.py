@@ -50,6 +50,7 @@ class ShadowGit:
         self.directory = directory
         self.work_tree = work_tree
         self._runner = runner
+        self.settings_read: dict[bytes, frozenset[bytes]] = {}  # bytes of a file -> what git listed
 
     def beside(self, directory: str, work_tree: str) -> ShadowGit:
         """Return another one over `work_tree`, with the same way of starting git."""

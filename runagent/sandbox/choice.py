@@ -18,8 +18,9 @@ from contracts.errors import Unavailable
 from contracts.sandbox import SandboxMode
 from runagent import _landlock
 from runagent._walls import Walls
+from runagent.environment import interpreter_environment
 from runagent.process import ProcessRunner, ProcessSpec
-from runagent.sandbox import bubblewrap, seatbelt
+from runagent.sandbox import bubblewrap, proof, seatbelt
 from runagent.sandbox.bubblewrap import Bubblewrap
 from runagent.sandbox.landlock import Landlock
 from runagent.sandbox.masks import Private
@@ -69,9 +70,14 @@ class Chosen:
 
 
 def choose_sandbox(
-    settings: SandboxSettings, runner: ProcessRunner, environment: Mapping[str, str]
+    settings: SandboxSettings,
+    runner: ProcessRunner,
+    environment: Mapping[str, str],
+    *,
+    recalls: bool = False,
 ) -> Chosen:
-    """Return this host's sandbox after trying it.
+    """Return this host's sandbox after trying it; with `recalls`, a trial of the last minutes in
+    the very same circumstances will do.
 
     Raises Unavailable, with what to do, when the configuration names one that does not work here.
     """
@@ -81,7 +87,12 @@ def choose_sandbox(
     for mode in modes:
         if mode is SandboxMode.NONE:
             break
-        probed = try_mode(mode, settings, runner, environment)
+        key = _circumstances(mode, settings, environment)
+        folder = settings.private.state_dir
+        known = proof.recall(folder, mode, key) if recalls and key else None
+        probed = known or try_mode(mode, settings, runner, environment)
+        if key and known is None:
+            proof.keep(folder, probed, key)
         tried.append(probed)
         if probed.works:
             return Chosen(_build(probed, settings, environment), tuple(tried))
@@ -119,6 +130,19 @@ def try_mode(
             return refuted(mode, f"{seatbelt.PROGRAM} is not there")
         return probe(mode, _in_seatbelt, runner, folder)
     return refuted(mode, "nothing is enforced: agents have the rights of the host's user")
+
+
+def _circumstances(
+    mode: SandboxMode, settings: SandboxSettings, environment: Mapping[str, str]
+) -> str:
+    """Return what a proof of `mode` rests on, "" for one that is always tried."""
+    program = _find_bubblewrap(environment) if mode is SandboxMode.BUBBLEWRAP else None
+    if program is None:
+        return ""
+    private = settings.private
+    places = (private.config_dir, private.keys_dir, private.state_dir, *hidden_roots(environment))
+    facts = (settings.mode, settings.caches, sorted(interpreter_environment().items()), places)
+    return proof.circumstances(program, facts, places)
 
 
 def candidates() -> tuple[SandboxMode, ...]:

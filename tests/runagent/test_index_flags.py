@@ -76,3 +76,49 @@ def test_any_bytes_are_read_to_an_end(
     assert isinstance(read_hidden(str(index), id_bytes=20), frozenset)
     index.write_bytes(tail)
     assert isinstance(read_hidden(str(index), id_bytes=20), frozenset)
+
+
+def entry(name: bytes, *flags: int) -> bytes:
+    """Return one entry of a version 2 or 3 index, padded as git pads it."""
+    body = b"\1" * 60 + bytes(flags) + name
+    return body + b"\0" * (8 - len(body) % 8)
+
+
+def by_the_long_way(index: bytes) -> frozenset[bytes]:
+    found = set()
+    try:
+        for path, is_hidden in index_flags._entries(index, 20):
+            if is_hidden:
+                found.add(path)
+    except (ValueError, IndexError, index_flags.struct.error):
+        pass
+    return frozenset(found)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=20),
+            st.sampled_from([(0, 5), (0x0F, 0xFF), (0x30, 1), (0x80, 3), (0x40, 1, 0x40, 0)]),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from([2, 3]),
+    st.integers(0, 3),
+)
+def test_the_short_way_never_overlooks_what_the_long_way_sees(
+    entries: list[tuple[bytes, tuple[int, ...]]], version: int, missing: int
+) -> None:
+    """Names with a NUL inside are an agent's, as is a count that does not hold."""
+    body = b"".join(entry(name, *flags) for name, flags in entries)
+    count = (len(entries) + missing).to_bytes(4, "big")
+    index = b"DIRC" + version.to_bytes(4, "big") + count + body
+    if index_flags._hides_nothing(index, 20):
+        assert by_the_long_way(index) == frozenset()
+
+
+def test_an_index_without_flags_takes_the_short_way(repo: Path) -> None:
+    assert index_flags._hides_nothing((repo / ".git" / "index").read_bytes(), 20)
+    git(repo, "update-index", "--assume-unchanged", min(NAMES, key=len))
+    assert not index_flags._hides_nothing((repo / ".git" / "index").read_bytes(), 20)

@@ -79,7 +79,8 @@ def run_here(payload: Mapping[str, JsonValue], *, job_id: str, stderr: TextIO) -
     request = check_run_agent(payload, _GRAMMAR)
     scrub_own_git_variables()
     settings = load_host_settings()
-    sandbox = host_sandbox(settings, system_runner(), process_environment()).sandbox
+    environment = process_environment()
+    sandbox = host_sandbox(settings, system_runner(), environment, recalls=True).sandbox
     cancelled = threading.Event()
     with (
         contextlib.closing(Journal(settings.journal_file, SystemClock())) as journal,

@@ -52,7 +52,7 @@ def host_ports(
 
     environment, runner = process_environment(), system_runner(is_guardian=True)
     redactor, folder = host_redactor(settings, environment), settings.runtime_dir(job_id)
-    sandbox = host_sandbox(settings, runner, environment).sandbox
+    sandbox = host_sandbox(settings, runner, environment, recalls=True).sandbox
     return HostPorts(
         runner=RecordingRunner(runner, journal.processes, job_id),
         sandbox=sandbox,
