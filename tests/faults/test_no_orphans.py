@@ -72,7 +72,7 @@ class Run:
         self.listener = psutil.Process(host.process.pid)
         below = self.listener.children(recursive=True)
         self.agents = [psutil.Process(pid) for pid in json.loads((host.home / "pids").read_text())]
-        self.run = next(item for item in below if "worker.runs.run_process" in item.cmdline()[-1])
+        self.run = next(item for item in below if "worker.runs.run_start" in item.cmdline()[-1])
         self.wardens = [item for item in below if "runagent.warden" in " ".join(item.cmdline())]
         self.family = {*below, *self.agents}
         assert len(self.wardens) >= 2
@@ -181,7 +181,7 @@ def test_a_run_frozen_at_a_step_of_the_journal_is_ended_at_the_restart(
     assert host.process is not None
     family = psutil.Process(host.process.pid).children(recursive=True)
     frozen = next(
-        item for item in family if "worker.runs.run_process" in " ".join(item.cmdline()[-1:])
+        item for item in family if "worker.runs.run_start" in " ".join(item.cmdline()[-1:])
     )
     wait_until(lambda: frozen.status() == psutil.STATUS_STOPPED, "it is frozen")
     if with_wardens:

@@ -273,7 +273,7 @@ class Host:
 
     def run_processes(self) -> list[psutil.Process]:
         """Return the run processes of this moment, one for each job under way."""
-        return [item for item in self.family() if "worker.runs.run_process" in _last_word(item)]
+        return [item for item in self.family() if "worker.runs.run_start" in _last_word(item)]
 
     def published_result(self, job_id: str) -> RunAgentResult:
         """Return the result of a job once the listener has nothing left to do for it."""
