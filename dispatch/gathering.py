@@ -71,6 +71,7 @@ class Gathering:
                 except Unavailable:
                     if self._seen is None:
                         return
+                    self._look_at = 0.0  # what was heard, and not seen to, is heard no more
                     self._drop_given_up()
                     self._clock.wait(threading.Event(), min(left, _RETRY_PAUSE_S))
 

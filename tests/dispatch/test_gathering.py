@@ -108,6 +108,25 @@ def test_a_broker_that_restarts_meanwhile_ends_no_wait(desk: Desk) -> None:
         assert all(isinstance(item, JobResult) for item in waiting.result(60))
 
 
+def test_an_end_that_came_while_the_subscription_was_cut_is_looked_for(desk: Desk) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    looks = threading.Semaphore(0)
+    with desk.client() as client, ThreadPoolExecutor(1) as pool:
+        ids = [job.job_id for (job,) in client.enqueue_many(many(2), lane="A")]
+        waiting = pool.submit(client.wait_many, ids, 60, on_look=looks.release)
+        assert looks.acquire(timeout=30)
+        envelope = desk.sign_result(ids[0], "PC1")
+        with desk.broker.client() as redis, redis.pipeline(transaction=True) as cut:
+            cut.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+            cut.set(f"fd:result:{ids[0]}", envelope)
+            cut.publish(f"fd:done:{ids[0]}", b"1")
+            assert cut.execute()[0] == 1
+        assert looks.acquire(timeout=20)  # long before it looks by itself
+        assert client.waits._answers.has_result(client.waits._answers.sent_job(ids[0]))
+        desk.answer(ids[1], "PC1")
+        assert all(isinstance(item, JobResult) for item in waiting.result(60))
+
+
 def test_jobs_are_given_up_while_the_broker_is_away(desk: Desk) -> None:
     looked = threading.Event()
     with desk.client() as client, ThreadPoolExecutor(1) as pool:
