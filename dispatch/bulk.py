@@ -60,7 +60,12 @@ class Bulk:
         states: list[list[Pushed]] = []
         item = next(waiting, None)
         while item is not None:
-            batch, item = self._record_batch(wanted, routes, item, waiting)
+            try:
+                batch, item = self._record_batch(wanted, routes, item, waiting)
+            except FleetError as error:
+                if not jobs:
+                    raise
+                raise _stopped(error, self._handles(jobs, states), len(jobs), wanted) from error
             jobs += batch.jobs
             try:
                 states += self._push(batch, is_keyed=wanted.key is not None)
@@ -138,7 +143,8 @@ def _stopped(
 ) -> BulkStopped:
     done, places = len(handles), wanted.places
     parts = [f"up to {places[queued - 1]} all are queued"] if queued else []
-    parts.append(f"from {places[queued]} to {places[done - 1]} nobody knows")
+    if done > queued:
+        parts.append(f"from {places[queued]} to {places[done - 1]} nobody knows")
     parts += [f"from {places[done]} on none was sent"] if done < len(places) else []
     remedy = "the same again with the same key queues each of them once"
     if wanted.key is None:

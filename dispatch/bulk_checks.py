@@ -124,7 +124,7 @@ def _check_whole(wanted: WantedMany) -> None:
     remedy = "send the rest with a second call"
     count, chars = len(wanted.payloads), sum(map(_chars, wanted.payloads))
     if count > BULK_MAX_PAYLOADS:
-        message = f"are {count}"
+        message = f"are more than {BULK_MAX_PAYLOADS}"
         raise InvalidRequest(
             [Problem("payloads", message, f"{BULK_MAX_PAYLOADS} at most; {remedy}")]
         )

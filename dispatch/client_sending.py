@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 
 from contracts import limits
 from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.bulk import Bulk
-from dispatch.bulk_checks import WantedMany
+from dispatch.bulk_checks import BULK_MAX_PAYLOADS, WantedMany
 from dispatch.config_http import HostSectionOfSender
 from dispatch.enqueuing import Enqueuing, Wanted
 from dispatch.http.address import find_door
@@ -102,7 +103,7 @@ class ClientSending:
         `on_batch` is told how many are done. The n-th has the key `KEY#n`, from 1. Raises
         BulkStopped, which holds the jobs so far, when the broker or the disk goes away meanwhile.
         """
-        chosen = list(payloads)
+        chosen = list(islice(payloads, BULK_MAX_PAYLOADS + 1))  # one more says that they are many
         named = places or [f"payload {number}" for number in range(1, len(chosen) + 1)]
         wanted = WantedMany(
             payloads=chosen,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -28,9 +30,11 @@ def read_payload(file: str) -> dict[str, JsonValue]:
 def read_payloads(file: str) -> tuple[list[dict[str, JsonValue]], list[str]]:
     """Return the JSON objects in `file`, one a line (NDJSON), and what to call each of them.
 
-    Empty lines are passed over. Raises InvalidRequest naming the lines, 20 at most.
+    Empty lines are passed over. Raises InvalidRequest naming the lines, 20 at most. A file of more
+    payloads than go at once is not taken apart any further.
     """
     from contracts.strict_json import parse_strict_object
+    from dispatch.bulk_checks import BULK_MAX_PAYLOADS
 
     field = f"--payload-file {file}"
     data = _read(file, _LINES_MAX_BYTES)
@@ -40,21 +44,29 @@ def read_payloads(file: str) -> tuple[list[dict[str, JsonValue]], list[str]]:
     payloads: list[dict[str, JsonValue]] = []
     places: list[str] = []
     problems: list[Problem] = []
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if not line.strip():
-            continue
+    for place, line in _lines(data):
         try:
-            payloads.append(parse_strict_object(line, field=f"line {number}"))
-            places.append(f"line {number}")
+            payloads.append(parse_strict_object(line, field=place))
+            places.append(place)
         except InvalidRequest as error:
             problems += error.problems
-            if len(problems) >= _PROBLEMS_MAX:
-                break
+        if len(problems) >= _PROBLEMS_MAX or len(payloads) > BULK_MAX_PAYLOADS:
+            break
+    if len(payloads) > BULK_MAX_PAYLOADS:
+        remedy = f"{BULK_MAX_PAYLOADS} at most; send the rest with a second call"
+        problems.append(Problem(field, "holds too many payloads", remedy))
     if not payloads and not problems:
         problems = [Problem(field, "holds no payload", "write one JSON object on each line")]
     if problems:
         raise InvalidRequest(problems)
     return payloads, places
+
+
+def _lines(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield what to call each line that is not empty, and the line; one at a time."""
+    for number, line in enumerate(io.BytesIO(data), 1):
+        if line.strip():
+            yield f"line {number}", line.removesuffix(b"\n")
 
 
 def _read(file: str, limit: int) -> bytes:

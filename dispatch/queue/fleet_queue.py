@@ -147,7 +147,7 @@ class FleetQueue(ResultStore, JobFinder, ControlBox, Board):
         new = [job for job, state in zip(jobs, found, strict=True) if state is Pushed.QUEUED]
         if new:
             packed = self._packed(new, over=True)
-            self._check_pushed(jobs, packed, _transact_watched(pipe, packed))
+            self._check_pushed(new, packed, _transact_watched(pipe, packed))
         return found
 
     def _check_pushed(self, jobs: Sequence[Outgoing], packed: Packed, answers: list[Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from rq.serializers import JSONSerializer
 from contracts import limits, naming
 from contracts.errors import (
     BulkStopped,
+    CouldNotCheck,
     ExitCode,
     InvalidRequest,
     KeysRefused,
@@ -24,6 +27,7 @@ from contracts.errors import (
 from contracts.job_claims import read_job_claims
 from dispatch import bulk_checks
 from dispatch.async_client import AsyncFleetClient
+from dispatch.commands.payload_file import read_payloads
 from dispatch.job_handle import JobHandle
 from dispatch.queue import FleetQueue, Outgoing, Pushed
 from tests.dispatch.conftest import Said
@@ -230,6 +234,34 @@ def test_a_broker_killed_in_the_middle_leaves_each_job_queued_or_known(
             assert set(waiting) == {job.job_id for (job,) in sent}
 
 
+def test_a_record_that_cannot_be_written_in_the_middle_says_what_is_queued(desk: Desk) -> None:
+    folder = desk.settings.places.state_dir
+
+    def open_to_all(done: int) -> None:
+        folder.chmod(0o755)
+
+    with desk.client() as client:
+        with pytest.raises(BulkStopped) as stopped:
+            client.enqueue_many(many(300), lane="A", on_batch=open_to_all)
+        folder.chmod(0o700)
+        error = stopped.value
+        jobs = [job for several in error.jobs for job in several if isinstance(job, JobHandle)]
+        assert [job.job_id for job in jobs] == desk.queued("fd.lane.A")
+        assert [job.pushed for job in jobs] == [Pushed.QUEUED] * 256
+        assert error.unsent == 256
+        assert "up to payload 256 all are queued, from payload 257 on none was sent" in str(error)
+        assert len(client._sent.recent(1_000)) == 256
+
+
+def test_a_record_that_cannot_be_written_at_once_says_why(desk: Desk) -> None:
+    with desk.client() as client:
+        client.enqueue(PAYLOAD, lane="A")
+        desk.settings.places.state_dir.chmod(0o755)
+        with pytest.raises(KeysRefused):
+            client.enqueue_many(many(3), lane="A")
+    assert len(desk.queued("fd.lane.A")) == 1
+
+
 def test_a_broker_that_is_away_at_once_queues_nothing_and_says_so(desk: Desk) -> None:
     desk.broker.stop()
     with desk.client() as client:
@@ -259,6 +291,29 @@ def test_what_is_no_queue_takes_nothing_of_a_new_job(desk: Desk) -> None:
             left: Any = redis.keys("*")
             assert not [key for key in left if key.startswith((b"rq:job:", b"fd:job:"))]
             assert redis.llen(naming.rq_list("fd.lane.A@PC1")) == 0
+
+
+class _Late(FleetQueue):
+    """A queue whose list becomes something else between the look at it and the push."""
+
+    def _watch_found(self, *looked: Any) -> list[Pushed]:
+        found = super()._watch_found(*looked)
+        self.connection.set(naming.rq_list("fd.lane.A"), "x")
+        return found
+
+
+def test_a_push_that_fails_takes_nothing_from_a_job_that_stood_there_before(broker: Broker) -> None:
+    queue = _Late.connect(broker.url)
+    one, two = (
+        Outgoing(job_id=letter * 20, queue_name="fd.lane.A", envelope_text=letter)
+        for letter in "ab"
+    )
+    queue.push_fresh([one])
+    with pytest.raises(CouldNotCheck, match="holds something else"):
+        queue.push_all([one, two])
+    with broker.client() as redis:
+        left: Any = redis.keys("*:job:*")
+        assert sorted(left) == [b"fd:job:" + b"a" * 20, b"rq:job:" + b"a" * 20]
 
 
 def test_a_full_broker_takes_nothing_of_a_new_job(desk: Desk) -> None:
@@ -358,6 +413,37 @@ def test_a_line_that_is_wrong_is_named_with_its_field_and_nothing_is_sent(
     assert "holds no payload" in say(*words).err
     assert "is for one job" in say(*words, "--resend-lane").err
     assert desk.queued("fd.lane.A") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "count", "why"), [(b"{}\n", 100_000, "too many"), (b"\n", 4_000_000, "no payload")]
+)
+def test_a_file_of_far_too_many_lines_is_not_taken_apart(
+    lines: Path, line: bytes, count: int, why: str
+) -> None:
+    lines.write_bytes(line * count)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match=f"holds {why}"):
+            read_payloads(str(lines))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < (96 + 16) * 1024 * 1024  # room for the largest file, and for 10 000 payloads
+
+
+def test_payloads_without_an_end_are_refused(desk: Desk) -> None:
+    with desk.client() as client, pytest.raises(InvalidRequest, match="more than 10000"):
+        client.enqueue_many(itertools.repeat(PAYLOAD), lane="A")
+
+
+def test_lines_may_end_as_windows_ends_them_and_the_last_one_need_not(
+    say: Say, desk: Desk, lines: Path
+) -> None:
+    lines.write_bytes("\r\n".join(["", *map(json.dumps, many(2))]).encode())
+    words = ("enqueue", "--lane", "A", "--payload-file", str(lines), "--ndjson")
+    assert say(*words, environ=desk.environ).code == 0
+    assert len(desk.queued("fd.lane.A")) == 2
 
 
 def test_a_bulk_that_was_stopped_names_what_there_is_in_one_document(
