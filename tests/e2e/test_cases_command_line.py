@@ -191,17 +191,21 @@ def test_a_setting_that_does_not_resolve_stops_the_run(
     assert named in only_document(done.stdout)["summary"]
 
 
-def test_an_interrupt_while_the_verb_is_loading_still_prints_a_result(desk: Desk) -> None:
-    """The interpreter is told to interrupt itself at the import of the verb's own module."""
+@pytest.mark.parametrize("module", ["worker.commands.run_agent", "worker.runs.local_run"])
+def test_an_interrupt_while_the_verb_is_loading_still_prints_a_result(
+    desk: Desk, module: str
+) -> None:
+    """The interpreter is told to interrupt itself at the import of the verb's own module, and of
+    what the verb loads for its work."""
     program = (
-        "import importlib, os, signal, sys\n"
-        "real = importlib.import_module\n"
-        "def stopped(name, *rest):\n"
-        "    importlib.import_module = real\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return real(name, *rest)\n"
+        "import os, signal, sys\n"
+        "class Stop:\n"
+        "    def find_spec(self, name, *rest):\n"
+        f"        if name == {module!r}:\n"
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
         "from dispatch.cli import main\n"
-        "importlib.import_module = stopped\n"
+        "sys.meta_path.insert(0, Stop())\n"
         "main(sys.argv[1:])\n"
     )
     done = subprocess.run(

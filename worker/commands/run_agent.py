@@ -83,13 +83,12 @@ class ResultCommand(click.Command):
 @boundary
 def command(ctx: click.Context, /, **options: Any) -> None:
     """Run, print the result, and exit as it says."""
-    from worker.runs.local_run import run_here
-    from worker.runs.terminal import next_steps
-
     options.pop("as_json")
     job_id = new_job_id()
     payload: dict[str, JsonValue] = {}
     try:
+        from worker.runs.local_run import run_here  # within: it takes as long as a Ctrl-C does
+
         payload = _payload(**options)
         result = run_here(payload, job_id=job_id, stderr=sys.stderr)
     except FleetError as error:
@@ -102,6 +101,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         _print(result)
     finally:  # also when Ctrl-C ended whoever reads stdout: the person still sees where the work is
         if sys.stderr.isatty():
+            from worker.runs.terminal import next_steps
+
             click.echo(next_steps(result, str(payload.get("repo", ""))), err=True)
     ctx.exit(int(exit_code_of(result)))
 
