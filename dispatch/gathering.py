@@ -2,8 +2,9 @@
 
 A job that is announced is looked at, and no other. Every few seconds one look at the hosts and at
 the broker's mark says whether anything changed that jobs depend on: a host fell silent or came
-back, the broker lost its data. Only then, and twice a minute for what nobody announced, each job
-that is still open is looked at and seen to. What a job costs does not grow with how many there are.
+back, the broker lost its data, the time of a job is over. Only then, and twice a minute for what
+nobody announced, each job that is still open is looked at and seen to. What a job costs does not
+grow with how many there are.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 from contracts.clock import Clock
 from contracts.errors import FleetError, Unavailable
 from dispatch.answers import Answers
+from dispatch.endings import is_over
 from dispatch.hosts import HostView
 from dispatch.queue import FleetQueue
 from dispatch.queue.done_bells import DoneBells
@@ -79,7 +81,9 @@ class Gathering:
         """Look at all jobs if something says so; say whether that was done."""
         is_new = bells.listen()
         hosts = self._sweeper.hosts()
-        signs = (self._queue.data_mark(), *map(_sign, hosts))
+        wall = self._clock.wall()
+        over = sum(is_over(job, wall) for job in self._open.values())
+        signs = (self._queue.data_mark(), over, *map(_sign, hosts))
         now = self._clock.monotonic()
         if not is_new and signs == self._seen and now < self._look_at and not self._drop_given_up():
             return False

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from contracts import limits
 from contracts.errors import Refused, Unavailable, WaitTimedOut
 from contracts.run_agent import Status
 from dispatch.results import JobResult
@@ -125,6 +126,20 @@ def test_an_end_that_came_while_the_subscription_was_cut_is_looked_for(desk: Des
         assert client.waits._answers.has_result(client.waits._answers.sent_job(ids[0]))
         desk.answer(ids[1], "PC1")
         assert all(isinstance(item, JobResult) for item in waiting.result(60))
+
+
+def test_jobs_whose_time_is_over_meanwhile_are_looked_at_and_end_as_that(desk: Desk) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    looks = threading.Semaphore(0)
+    with desk.client() as client:
+        ids = [job.job_id for (job,) in client.enqueue_many(many(2), lane="A", ttl_s=1)]
+    # Over in ten seconds: a second of its own, and the accepted skew.
+    with desk.client(ahead_s=limits.SKEW_S - 9) as client, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(client.wait_many, ids, 60, on_look=looks.release)
+        assert looks.acquire(timeout=30)
+        assert looks.acquire(timeout=20)  # long before it looks by itself
+        found = waiting.result(10)
+    assert [item.note[:7] for item in found if isinstance(item, JobResult)] == ["expired"] * 2
 
 
 def test_jobs_are_given_up_while_the_broker_is_away(desk: Desk) -> None:
