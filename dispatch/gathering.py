@@ -83,7 +83,7 @@ class Gathering:
         hosts = self._sweeper.hosts()
         wall = self._clock.wall()
         over = sum(is_over(job, wall) for job in self._open.values())
-        signs = (self._queue.data_mark(), over, *map(_sign, hosts))
+        signs = (self._mark(), over, *map(_sign, hosts))
         now = self._clock.monotonic()
         if not is_new and signs == self._seen and now < self._look_at and not self._drop_given_up():
             return False
@@ -91,6 +91,14 @@ class Gathering:
             self._look(job_id, hosts)
         self._seen, self._look_at = signs, now + LOOK_EVERY_S
         return True
+
+    def _mark(self) -> str:
+        """Return the mark of the broker's data, "" when it has no room for one: it answered just
+        now, and what stands there can be read."""
+        try:
+            return self._queue.data_mark()
+        except Unavailable:
+            return ""
 
     def _hear(self, bells: DoneBells, seconds: float) -> None:
         until = self._clock.monotonic() + seconds

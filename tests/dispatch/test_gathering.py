@@ -142,6 +142,20 @@ def test_jobs_whose_time_is_over_meanwhile_are_looked_at_and_end_as_that(desk: D
     assert [item.note[:7] for item in found if isinstance(item, JobResult)] == ["expired"] * 2
 
 
+def test_a_broker_that_is_full_keeps_no_end_from_being_found(desk: Desk) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    looks = threading.Semaphore(0)
+    with desk.client() as client, ThreadPoolExecutor(1) as pool:
+        ids = [job.job_id for (job,) in client.enqueue_many(many(2), lane="A")]
+        waiting = pool.submit(client.wait_many, ids, 60, on_look=looks.release)
+        assert looks.acquire(timeout=30)
+        with desk.broker.client() as redis:
+            for job_id in ids:
+                redis.set(f"fd:result:{job_id}", desk.sign_result(job_id, "PC1"))
+            redis.config_set("maxmemory", "100kb")
+        assert all(isinstance(item, JobResult) for item in waiting.result(20))
+
+
 def test_jobs_are_given_up_while_the_broker_is_away(desk: Desk) -> None:
     looked = threading.Event()
     with desk.client() as client, ThreadPoolExecutor(1) as pool:
