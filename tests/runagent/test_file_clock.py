@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from runagent.deadline import Deadline
+from runagent.evidence.evidence import EvidenceCollector
 from runagent.files import file_clock, manifest_walk
-from runagent.files.file_clock import read_clock_ns
+from runagent.files.file_clock import NOTHING_PROVEN, read_clock_ns
 from runagent.files.file_looks import TreeWatcher
 from runagent.files.manifest import ManifestBounds
 from runagent.files.manifest_walk import take_manifest
+from runagent.process import system_runner
+from tests.support.repositories import make_repository, prepare
+from tests.support.unstamped import tmpfs_folder, write_unstamped
 
 
 def clock_of(folder: Path) -> int | None:
@@ -117,3 +121,37 @@ def test_a_clock_that_was_put_back_leaves_everything_in_doubt(tree: Path) -> Non
     manifest = take_manifest(str(tree), Deadline(60.0), asks_clock=True)
     assert manifest.clock_ns is not None
     assert manifest.proven_ns < manifest.clock_ns
+
+
+def test_a_disk_that_stamps_no_write_through_memory_proves_nothing() -> None:
+    with tmpfs_folder() as folder:
+        assert clock_of(folder) == NOTHING_PROVEN
+        assert list(folder.iterdir()) == []
+
+
+def test_a_disk_without_room_for_the_question_proves_nothing(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int, _data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(file_clock.os, "write", full)
+    assert clock_of(tree) == NOTHING_PROVEN
+
+
+def test_a_change_that_moves_no_time_at_all_is_reported() -> None:
+    """An agent maps a file, reads the page, then writes to it: tmpfs stamps nothing."""
+    with tmpfs_folder() as folder:
+        repo = make_repository(folder / "repo", {"a.txt": "a" * 50, "b.txt": "b" * 50})
+        worktree = prepare(repo, folder / "state")
+        tree = Path(worktree.path)
+        time.sleep(0.1)  # beyond the step of the clock in which it was checked out
+        collector = EvidenceCollector(worktree, runner=system_runner())
+        collector.start()
+        before = (tree / "a.txt").stat()
+        write_unstamped(tree / "a.txt", b"evil")
+        after = (tree / "a.txt").stat()
+        assert (tree / "a.txt").read_bytes()[:4] == b"evil"
+        assert (before.st_mtime_ns, before.st_ctime_ns) == (after.st_mtime_ns, after.st_ctime_ns)
+        collector.after_agent()
+        assert collector.after_validation().changed == (b"a.txt",)
