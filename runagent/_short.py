@@ -23,6 +23,7 @@ from contracts.errors import Unavailable
 from runagent._cgroup import MARKER_NAME
 from runagent._family import Family
 from runagent._pipes import Tail
+from runagent._walls import NO_WALLS
 from runagent._wires import Wires
 from runagent.process import EndState, ProcessOutcome, ProcessSpec
 
@@ -70,6 +71,8 @@ class ShortStarts:
         die with us, or it did not start: a warden then tells why."""
         if not spec.is_short or spec.keep_stdin_open or spec.sink is not None:
             return None
+        if spec.walls != NO_WALLS:
+            return None  # a warden builds them
         if self._before is None:
             self._before = find_setpriv()
         if not self._before:

@@ -15,6 +15,7 @@ import pytest
 from contracts.errors import Unavailable
 from runagent import _short
 from runagent._tree import stat_of
+from runagent._walls import Walls
 from runagent.process import EndState, ProcessSpec, run, system_runner
 from tests.support.source_tree import PROJECT
 
@@ -174,6 +175,14 @@ def test_where_setpriv_cannot_be_had_a_warden_is_started(monkeypatch: pytest.Mon
 
     assert outcome.state is EndState.EXITED
     assert int(outcome.stdout) != os.getpid()
+
+
+def test_one_that_is_to_be_walled_in_is_never_started_without_its_walls(tmp_path: Path) -> None:
+    walls = Walls(writable=(str(tmp_path),))
+
+    outcome = run(system_runner(), short("/bin/sh", "-c", "echo $PPID", walls=walls))
+
+    assert outcome.stdout.strip() != str(os.getpid()).encode()
 
 
 def _is_gone(pid: int) -> bool:
