@@ -34,6 +34,7 @@ class Control:
         writable, uses_landlock = walls.writable or (), walls.writable is not None
         fields = [f"{timeout_s:.6f}", f"{max(0.0, spec.grace_s):.6f}"]
         fields += [str(int(walls.spares_leader)), str(int(uses_landlock)), str(walls.tells_at)]
+        fields += [str(walls.sieve_at)]
         fields += [str(len(writable)), *writable, str(len(walls.readable)), *walls.readable]
         fields += [spec.cwd, program, str(len(spec.argv)), *spec.argv]
         fields += [f"{name}={value}" for name, value in spec.env.items()]

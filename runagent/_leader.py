@@ -31,16 +31,17 @@ class Order:
     def __init__(self, fields: list[bytes]) -> None:
         """Read timeout, grace, the walls, cwd, program, then arguments behind their number, then
         the environment. The walls: is the leader spared, is Landlock used, which word is the
-        number of the descriptor on which a wrapper tells, and behind the number of each the paths
-        that may be written and read."""
+        number of the descriptor on which a wrapper tells, which one of that from which it reads
+        a filter, and behind the number of each the paths that may be written and read."""
         self.leaf = ""  # the cgroup to start in, where there is one
         self.timeout_s = float(fields[0])
         self.grace_s = float(fields[1])
         self.spares_leader = fields[2] == b"1"
         self.landlock = fields[3] == b"1"
         self.tells_at = int(fields[4])
+        self.sieve_at = int(fields[5])
         self.telling = -1  # where to read what the wrapper tells
-        self.writable, rest = _counted(fields[5:])
+        self.writable, rest = _counted(fields[6:])
         self.readable, rest = _counted(rest)
         self.cwd, self.program = rest[:2]
         self.argv, rest = _counted(rest[2:])
@@ -112,6 +113,17 @@ def start_leader(order: Order) -> tuple[int, str, int]:
     return 0, stage, int(number)
 
 
+def _filter_to_read() -> int:
+    """Return an inheritable descriptor from which the filter of `_sieve` is read to its end."""
+    from runagent._sieve import filter_bytes
+
+    reader, writer = os.pipe()
+    os.write(writer, filter_bytes())  # far less than a pipe holds
+    os.close(writer)
+    os.set_inheritable(reader, True)  # noqa: FBT003 - positional only
+    return reader
+
+
 def _become(order: Order, failure: int, warden: int) -> None:
     stage = "session"
     try:
@@ -129,6 +141,13 @@ def _become(order: Order, failure: int, warden: int) -> None:
             from runagent._landlock import confine
 
             confine(order.writable, order.readable)
+            stage = "sieve"
+            from runagent import _sieve
+
+            _sieve.confine()
+        stage = "sieve"
+        if order.sieve_at:
+            order.argv[order.sieve_at] = b"%d" % _filter_to_read()
         stage = "program"
         os.execve(order.program, order.argv, order.env)  # noqa: S606 - no shell is the point
     except OSError as error:

@@ -61,6 +61,8 @@ def explain(stage: str, number: int, spec: ProcessSpec, program: str) -> str:
         )
     if stage == "landlock":
         return f"Landlock refused: {reason} (see fleet-dispatch sandbox check)"
+    if stage == "sieve":
+        return f"no filter of system calls: {reason} (see fleet-dispatch sandbox check)"
     if stage == "fork":
         return f"no process could be made: {reason} (this host is out of processes or memory)"
     if number == errno.E2BIG:

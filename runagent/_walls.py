@@ -13,11 +13,14 @@ class Walls:
     """`spares_leader`: the leader is a wrapper that must not be asked to end, its program is.
     `tells_at`: which word of the wrapper's arguments is to be the number of a descriptor on which
     it says, where its program cannot, that its program ran (bubblewrap's --json-status-fd); 0: it
-    says nothing. `writable` and `readable`: the only paths below which Landlock lets the program
-    write and read files; None: Landlock is not used."""
+    says nothing. `sieve_at`: which word is to be the number of one from which it reads the filter
+    of `_sieve` (--seccomp); 0: it reads none. `writable` and `readable`: the only paths below which
+    Landlock lets the program write and read files, behind that filter too; None: Landlock is not
+    used."""
 
     spares_leader: bool = False
     tells_at: int = 0
+    sieve_at: int = 0
     writable: tuple[str, ...] | None = None
     readable: tuple[str, ...] = ()
 

@@ -80,9 +80,10 @@ def wrap(program: str, mounts: Iterable[Mount], spec: ProcessSpec) -> ProcessSpe
     if not (os.path.isfile(found) and os.access(found, os.X_OK)):
         return spec
     told = ("--json-status-fd", "")  # the warden puts the number of a descriptor of its own here
-    words = [program, *told, *_FIXED, *arguments(mounts), "--chdir", spec.cwd, "--", found]
+    sieved = ("--seccomp", "")  # and here of one that it reads
+    words = [program, *told, *sieved, *_FIXED, *arguments(mounts), "--chdir", spec.cwd, "--", found]
     # The wrapper passes no TERM on and its end is everybody's: it alone is not asked to end.
-    walls = Walls(spares_leader=True, tells_at=len(told))
+    walls = Walls(spares_leader=True, tells_at=len(told), sieve_at=len(told) + len(sieved))
     return dataclasses.replace(spec, argv=(*words, *spec.argv[1:]), walls=walls)
 
 

@@ -145,7 +145,7 @@ def serve(order: bytes, *, stop: bytes = b"", hang_up: bool = False) -> list[dic
 
 
 def order_of(*argv: bytes, timeout: bytes = b"20") -> bytes:
-    no_walls = (b"0", b"0", b"0", b"0", b"0")
+    no_walls = (b"0", b"0", b"0", b"0", b"0", b"0")
     words = (argv[0], b"%d" % len(argv), *argv)
     body = b"\0".join([timeout, b"0.3", *no_walls, b"/", *words, b"A=1"])
     return b"%d\n" % len(body) + body
