@@ -2,17 +2,21 @@
 
 The proof is made of what the system says of every name, as the manifest has it: whoever wrote to a
 file, added, moved or linked one, has moved a time that only the system sets. What cannot be looked
-at proves nothing.
+at proves nothing. A proof holds within one boot: a checkout is not flushed, and some file systems
+have the size and the times of a file after a power cut, and not its bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from typing import Final
 
 from runagent.deadline import Deadline
 from runagent.files.manifest import TELLS_CHANGES, joined
 from runagent.files.manifest_walk import take_manifest
+
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
 
 
 def proof_of(tree: str, deadline: Deadline) -> str:
@@ -25,7 +29,7 @@ def proof_of(tree: str, deadline: Deadline) -> str:
     manifest = take_manifest(tree, deadline)
     if manifest.problems or manifest.unreadable or not manifest.is_whole:
         return ""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_boot())
     root = os.fsencode(tree)
     for folder in sorted(manifest.folders):
         found = os.lstat(joined(root, folder) if folder else root)
@@ -34,3 +38,12 @@ def proof_of(tree: str, deadline: Deadline) -> str:
         for name, item in sorted(manifest.folders[folder].items()):
             digest.update(b"%d %d " % (len(name), len(item)) + name + item)
     return digest.hexdigest()
+
+
+def _boot() -> bytes:
+    """Return what this boot is called, nothing where the system has no name for it."""
+    try:
+        with open(_BOOT, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
