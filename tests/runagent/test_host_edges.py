@@ -58,9 +58,11 @@ def test_raw_output_that_cannot_be_kept_is_a_risk_and_no_more(bench: Bench) -> N
 def test_a_look_that_fails_is_never_read_as_nothing_changed(bench: Bench) -> None:
     order = bench.order("claude", limit_s=60)
     shadow = bench.runtime_dir(order.job_id) / "shadow"
-    result = bench.run("claude", job_id=order.job_id, validateCommand=f"rm -rf {shadow}")
+    # Where the files' own bytes say that nothing moved since the last look, git is not asked again.
+    command = f"rm -rf {shadow} && echo more >> src/new.py"
+    result = bench.run("claude", job_id=order.job_id, validateCommand=command)
     assert result.needs_human_review
-    assert codes(result) - {"no_changes"}
+    assert codes(result) - {"no_changes", "validator_rewrote"}
 
 
 def test_an_agent_that_removes_its_worktree_harms_only_itself(bench: Bench) -> None:
