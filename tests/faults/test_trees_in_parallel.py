@@ -70,16 +70,26 @@ class Sent:
         )  # fmt: skip
 
 
+class Times(list[int]):
+    """Grows with each time that something was done."""
+
+    is_broken = False
+
+
 @contextmanager
-def again_and_again(act: Callable[[], None]) -> Iterator[list[int]]:
-    """Do `act` over and over in a thread; yield a list that grows with each time. What it raises is
-    raised at the end."""
-    over, times = threading.Event(), list[int]()
+def again_and_again(act: Callable[[], None]) -> Iterator[Times]:
+    """Do `act` over and over in a thread; yield a list that grows with each time. What it raises
+    ends the thread and is raised at the end."""
+    over, times = threading.Event(), Times()
 
     def loop() -> None:
-        while not over.is_set():
-            act()
-            times.append(1)
+        try:
+            while not over.is_set():
+                act()
+                times.append(1)
+        except BaseException:
+            times.is_broken = True
+            raise
 
     with ThreadPoolExecutor(max_workers=1) as pool:
         looping = pool.submit(loop)
@@ -124,10 +134,12 @@ def test_twenty_jobs_come_out_right_beside_removals_collections_and_the_owners_g
         again_and_again(lambda: _own_git(repo)) as cleaned,
         again_and_again(lambda: _collect(sent[0])) as collected_a,
         again_and_again(lambda: _collect(sent[1])) as collected_b,
-        again_and_again(lambda: _remove_and_restore(waiting)),
+        again_and_again(lambda: _remove_and_restore(waiting)) as restored,
     ):
         results = [job.host.result(job.job_id, seconds=900) for job in sent]
-        wait_until(lambda: not waiting, "each of those trees went and came back", 300)
+        wait_until(
+            lambda: restored.is_broken or not waiting, "each of those trees went and came back", 300
+        )
     assert all((cleaned, collected_a, collected_b))
     for job, result in zip(sent, results, strict=True):
         assert_right(job, result)

@@ -18,6 +18,7 @@ from tests.support.fleet import wait_until
 from tests.support.hosts import Host, make_host, make_sender
 from tests.support.repositories import make_repository
 from worker.journal.journal import Journal
+from worker.journal.trees import TreeRecord
 from worker.trees.collector import Collection, TreeCollector
 from worker.trees.periodic import PeriodicCollection
 from worker.trees.removal import TreeRemover
@@ -60,6 +61,36 @@ def make_collector(
     survey = TreeSurvey(journal, state_dir=state, runner=system_runner())
     remover = TreeRemover(journal.trees, runs_dir=state / "runs")
     return TreeCollector(journal.trees, survey, remover, WorktreesSection(), clock, free=free)
+
+
+def test_a_tree_that_a_person_removed_while_it_was_looked_at_is_not_deleted(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks like one whose owner took the folder away: what stands aside must stay."""
+    tree = leave_clean_tree(journal, make_repository(tmp_path / "repo"), JOBS[0])
+    collector = make_collector(journal, ManualClock(SystemClock().wall()))
+    remover = TreeRemover(journal.trees, runs_dir=tmp_path / "state" / "runs")
+    read, reads = journal.trees.standing, list[int]()
+
+    def read_and_be_overtaken() -> list[TreeRecord]:
+        records = read()
+        reads.append(1)
+        if len(reads) == 2:  # the first one is for what a crash left
+            with remover.holding(records[0]):
+                remover.remove(records[0], "a person removed it")
+        return records
+
+    monkeypatch.setattr(journal.trees, "standing", read_and_be_overtaken)
+    done = collector.collect()
+    assert len(reads) >= 2
+    assert done.settled == []
+    assert done.problems == [(JOBS[0], "it changed meanwhile (gc looks again)")]
+    record = journal.trees.find(JOBS[0])
+    assert record is not None
+    assert record.is_removed
+    with remover.holding(record):
+        remover.restore(record)
+    assert any(tree.iterdir())
 
 
 def test_a_listener_collects_what_is_safe_and_old_and_says_so(

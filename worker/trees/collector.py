@@ -22,6 +22,7 @@ from worker.trees.retention import NO_ROOM, Candidate, Choice, choose, still_goe
 from worker.trees.states import TreeState
 from worker.trees.survey import TreeSurvey, TreeView
 
+_AGAIN: Final = "gc looks again"
 _DAY_S: Final = 86_400.0
 _LOOKS_MAX: Final = 100  # half a second each: a listener has jobs to run meanwhile
 
@@ -150,7 +151,7 @@ class TreeCollector:
         def remove(tree: TreeRecord) -> None:
             now = self._candidate(self._survey.view(tree))
             if not still_goes(choice, now, force=force):
-                raise Refused("it changed meanwhile", code="changed", remedy="gc looks again")
+                raise Refused("it changed meanwhile", code="changed", remedy=_AGAIN)
             self._remover.remove(tree, choice.why)
             removed = self._trees.find(tree.job)
             if choice.at_once and removed is not None:
@@ -167,11 +168,15 @@ class TreeCollector:
         what: str,
         done: Collection,
     ) -> None:
+        """Do `act` with a tree in hand that is still what was looked at: between the look and the
+        hold a person may have removed it, or brought it back."""
         if done.stopped():
             return
         if not done.dry_run:
             try:
                 with self._remover.holding(record):
+                    if self._trees.find(record.job) != record:
+                        raise Refused("it changed meanwhile", code="changed", remedy=_AGAIN)
                     act(record)
             except FleetError as error:
                 done.problems.append((record.job, str(error)))

@@ -56,7 +56,7 @@ class TreeDesk:
         """Bring a removed tree back and return its record."""
         record = self.find(job_id)
         with self.remover.holding(record):
-            self.remover.restore(record)
+            self.remover.restore(self.find(record.job))  # as it is now that nobody else has it
         return self.find(job_id)
 
 
