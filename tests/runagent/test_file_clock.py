@@ -17,7 +17,8 @@ from runagent.files.manifest import ManifestBounds
 from runagent.files.manifest_walk import take_manifest
 from runagent.process import system_runner
 from tests.support.repositories import make_repository, prepare
-from tests.support.unstamped import tmpfs_folder, write_unstamped
+from tests.support.unstamped import write_unstamped
+from tests.support.volumes import small_volume
 
 
 def clock_of(folder: Path) -> int | None:
@@ -123,8 +124,8 @@ def test_a_clock_that_was_put_back_leaves_everything_in_doubt(tree: Path) -> Non
     assert manifest.proven_ns < manifest.clock_ns
 
 
-def test_a_disk_that_stamps_no_write_through_memory_proves_nothing() -> None:
-    with tmpfs_folder() as folder:
+def test_a_disk_that_stamps_no_write_through_memory_proves_nothing(tmp_path: Path) -> None:
+    with small_volume(tmp_path / "memory", megabytes=4) as folder:
         assert clock_of(folder) == NOTHING_PROVEN
         assert list(folder.iterdir()) == []
 
@@ -139,9 +140,9 @@ def test_a_disk_without_room_for_the_question_proves_nothing(
     assert clock_of(tree) == NOTHING_PROVEN
 
 
-def test_a_change_that_moves_no_time_at_all_is_reported() -> None:
+def test_a_change_that_moves_no_time_at_all_is_reported(tmp_path: Path) -> None:
     """An agent maps a file, reads the page, then writes to it: tmpfs stamps nothing."""
-    with tmpfs_folder() as folder:
+    with small_volume(tmp_path / "memory", megabytes=4) as folder:
         repo = make_repository(folder / "repo", {"a.txt": "a" * 50, "b.txt": "b" * 50})
         worktree = prepare(repo, folder / "state")
         tree = Path(worktree.path)
