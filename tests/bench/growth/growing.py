@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from tests.bench.harness import Row, Series, shown
@@ -24,15 +25,23 @@ def spent(act: Callable[[], object]) -> float:
 
 
 def grown(
-    work: str, acts: Mapping[int, Callable[[], object]], *, rounds: int, times: int = 1, of: str
+    work: str,
+    acts: Mapping[int, Callable[[], object]],
+    *,
+    rounds: int,
+    times: int = 1,
+    of: str,
+    is_ours: bool = True,
 ) -> Row:
     """Return the row of one cost: each of `acts`, by size, is taken `rounds` times in turns and
-    does its work `times` times; `of` names what the size counts."""
+    does its work `times` times; `of` names what the size counts. Without `is_ours` it stands beside
+    a cost of ours, for comparison, and has no goal."""
     taken: dict[int, list[float]] = {size: [] for size in acts}
     for _ in range(rounds):
         for size, act in acts.items():
             taken[size].append(spent(act) / times)
-    return of_sizes(work, {size: Series(tuple(v)) for size, v in taken.items()}, of=of)
+    row = of_sizes(work, {size: Series(tuple(v)) for size, v in taken.items()}, of=of)
+    return row if is_ours else replace(row, goal=None)
 
 
 def of_sizes(work: str, seen: Mapping[int, Series], *, of: str, unit: str = "s") -> Row:

@@ -44,7 +44,8 @@ def rows(quick: bool) -> Iterator[Row]:
 
         made = {size: prepare(repo, state) for size, repo in repos.items()}
         yield grown("worktrees: one more made", each(lambda r: prepare(r, state)), rounds=3, of=_OF)
-        yield grown("worktrees: plain `git worktree add`", each(_plain), rounds=3, of=_OF)
+        plain = "worktrees: plain `git worktree add`"
+        yield grown(plain, each(_plain), rounds=3, of=_OF, is_ours=False)
         trees = {Path(tree.repo): tree for tree in made.values()}
         yield grown(
             "worktrees: one found", each(lambda r: _find(trees[r])), rounds=3, times=20, of=_OF
