@@ -55,8 +55,9 @@ def parse_strict(
         remedy = "keys once, whole numbers within 2^53-1, no NaN"
         raise _invalid(field, str(error), remedy) from error
     except (ValueError, RecursionError) as error:
-        detail = f" at line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise _invalid(field, f"is not JSON{detail}", "check it with a JSON tool") from error
+        raise _invalid(
+            field, f"is not JSON{_where(error, text)}", "check it with a JSON tool"
+        ) from error
     if "\\u" in text:  # in UTF-8 a surrogate can stand alone as an escape only
         _check_strings(value, field)
     return value
@@ -123,6 +124,14 @@ def _held_by(item: JsonValue) -> list[JsonValue] | None:
 
 def _invalid(field: str, message: str, remedy: str) -> InvalidRequest:
     return InvalidRequest([Problem(field, message, remedy)])
+
+
+def _where(error: Exception, text: str) -> str:
+    """Return where the parser stopped: the column, and the line of a text that has several."""
+    if not isinstance(error, json.JSONDecodeError):
+        return ""
+    line = f" at line {error.lineno}," if "\n" in text else " at"
+    return f"{line} column {error.colno}"
 
 
 def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

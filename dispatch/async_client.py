@@ -12,7 +12,7 @@ from typing import Self
 
 from contracts import limits
 from contracts.clock import Clock, SystemClock
-from contracts.errors import Unavailable, WaitTimedOut
+from contracts.errors import InvalidRequest, Unavailable, WaitTimedOut
 from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.cancelling import Cancelled
 from dispatch.client import FleetClient
@@ -104,7 +104,7 @@ class AsyncFleetClient:
 
     async def enqueue_many(
         self,
-        payloads: Iterable[Mapping[str, object]],
+        payloads: Iterable[Mapping[str, object] | InvalidRequest],
         *,
         kind: str = KIND,
         lane: str,

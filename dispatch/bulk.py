@@ -8,6 +8,7 @@ one note afterwards. It is bounded in jobs and in bytes. Nothing of a payload is
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from contracts.clock import Clock
@@ -16,7 +17,7 @@ from dispatch.answers import Answers
 from dispatch.bulk_checks import Item, WantedMany, checked_items, sign_wanted
 from dispatch.enqueuing import Enqueuing
 from dispatch.idempotency import check_same
-from dispatch.job_handle import JobHandle
+from dispatch.job_handle import JobHandle, handles_of
 from dispatch.queue import Pushed
 from dispatch.routing import Route, plan_routes
 from dispatch.sent import SentJob, SentJobs
@@ -33,6 +34,16 @@ class _Batch(NamedTuple):
     jobs: list[list[SentJob]]
     new: list[bool]
     away: FleetError | None
+
+
+@dataclass(slots=True)
+class _Come:
+    """How far it came: the jobs of each payload that stands in the record, what became of those of
+    which that is known, and up to how many payloads the broker may have heard of."""
+
+    jobs: list[list[SentJob]]
+    states: list[list[Pushed]]
+    asked: int = 0
 
 
 class Bulk:
@@ -54,28 +65,32 @@ class Bulk:
 
     def enqueue(self, wanted: WantedMany) -> list[list[JobHandle]]:
         """Queue what is wanted; see `FleetClient.enqueue_many`."""
+        come = _Come([], [])
+        try:
+            self._send(wanted, come)
+        except FleetError as error:
+            if not come.jobs:
+                raise
+            raise self._stopped(error.message, come, wanted, asks=True) from error
+        except KeyboardInterrupt as interrupt:
+            # The cause says what there is: a caller may show it.
+            cause = self._stopped("interrupted", come, wanted, asks=False)
+            raise KeyboardInterrupt(*interrupt.args) from cause
+        return self._handles(come, asks=True)
+
+    def _send(self, wanted: WantedMany, come: _Come) -> None:
+        """Send all that is wanted; `come` says at any moment how far that came."""
         routes = plan_routes(self._answers.keyring, wanted.lane, wanted.targets)
         waiting = iter(checked_items(wanted, routes, self._answers.keyring, self._sent))
-        jobs: list[list[SentJob]] = []
-        states: list[list[Pushed]] = []
         item = next(waiting, None)
         while item is not None:
-            try:
-                batch, item = self._record_batch(wanted, routes, item, waiting)
-            except FleetError as error:
-                if not jobs:
-                    raise
-                raise _stopped(error, self._handles(jobs, states), len(jobs), wanted) from error
-            jobs += batch.jobs
-            try:
-                states += self._push(batch, is_keyed=wanted.key is not None)
-            except FleetError as error:
-                queued = len(states)
-                states += [[Pushed.UNKNOWN] * len(several) for several in batch.jobs]
-                raise _stopped(error, self._handles(jobs, states), queued, wanted) from error
+            batch, item = self._record_batch(wanted, routes, item, waiting)
+            come.jobs += batch.jobs
+            if batch.away is None or not all(batch.new):
+                come.asked = len(come.jobs)  # or a call before this one may have pushed them
+            come.states += self._push(batch, is_keyed=wanted.key is not None)
             if wanted.on_batch is not None:
-                wanted.on_batch(len(jobs))
-        return self._handles(jobs, states)
+                wanted.on_batch(len(come.jobs))
 
     def _record_batch(
         self,
@@ -129,26 +144,42 @@ class Bulk:
             for jobs, is_new in pairs
         ]
 
-    def _handles(
-        self, jobs: Sequence[Sequence[SentJob]], states: Sequence[Sequence[Pushed]]
-    ) -> list[list[JobHandle]]:
-        flat = [job for several in jobs for job in several]
-        told = [state for several in states for state in several]
-        found = iter(self._enqueuing.handles(flat, told, self._clock.wall()))
-        return [[next(found) for _ in several] for several in jobs]
+    def _handles(self, come: _Come, *, asks: bool) -> list[list[JobHandle]]:
+        """Return the handles of all jobs that stand in the record. `asks` also asks the broker why
+        they may have to wait."""
+        flat = [job for several in come.jobs for job in several]
+        told = [state for several in come.states for state in several]
+        told += [Pushed.UNKNOWN] * (len(flat) - len(told))
+        now = self._clock.wall()
+        make = (
+            self._enqueuing.handles(flat, told, now) if asks else handles_of(flat, told, None, now)
+        )
+        found = iter(make)
+        return [[next(found) for _ in several] for several in come.jobs]
+
+    def _stopped(self, why: str, come: _Come, wanted: WantedMany, *, asks: bool) -> BulkStopped:
+        words, remedy = _how_far(come, wanted)
+        handles = self._handles(come, asks=asks)
+        return BulkStopped(f"{why}; {words}", remedy=remedy, jobs=handles, unsent=len(come.jobs))
 
 
-def _stopped(
-    error: FleetError, handles: Sequence[Sequence[JobHandle]], queued: int, wanted: WantedMany
-) -> BulkStopped:
-    done, places = len(handles), wanted.places
+def _how_far(come: _Come, wanted: WantedMany) -> tuple[str, str]:
+    """Return what to say of payloads that were not all sent, and how to send each of them once."""
+    queued, asked, places = len(come.states), come.asked, wanted.places
     parts = [f"up to {places[queued - 1]} all are queued"] if queued else []
-    if done > queued:
-        parts.append(f"from {places[queued]} to {places[done - 1]} nobody knows")
-    parts += [f"from {places[done]} on none was sent"] if done < len(places) else []
-    remedy = "the same again with the same key queues each of them once"
-    if wanted.key is None:
-        remedy = "fleet-dispatch jobs says what the broker has; then send the rest"
-    return BulkStopped(
-        f"{error.message}; {', '.join(parts)}", remedy=remedy, jobs=handles, unsent=done
-    )
+    if asked > queued:
+        parts.append(f"from {places[queued]} to {places[asked - 1]} nobody knows")
+    if asked < len(places):
+        parts.append(f"from {places[asked]} on none was sent")
+    words = ", ".join(parts)
+    if not asked:
+        return f"nothing was queued: {words}", "send all of it again"
+    if queued == len(places):
+        return words, "nothing is left to send"
+    if wanted.key is not None:
+        return words, "the same again with the same key queues each of them once"
+    rest = "send the rest with an idempotency key: then the same again queues each of it once"
+    if asked == queued:
+        return words, rest
+    doubt = "fleet-dispatch sweep with the ids of those in doubt queues what is not there"
+    return words, f"{doubt}; {rest}" if asked < len(places) else doubt

@@ -33,7 +33,7 @@ class WantedMany:
     """What a caller asks for; see `FleetClient.enqueue_many`. `places` are what errors call each
     payload."""
 
-    payloads: Sequence[Mapping[str, object]]
+    payloads: Sequence[Mapping[str, object] | InvalidRequest]
     places: Sequence[str]
     kind: str
     lane: str
@@ -64,13 +64,11 @@ def checked_items(
     items: list[Item] = []
     problems: list[Problem] = []
     for number, payload in enumerate(wanted.payloads, 1):
+        if isinstance(payload, InvalidRequest):
+            problems += payload.problems
+            continue
         try:
-            request = check_payload(payload, kind=wanted.kind, grammar="any")
-            item = Item(payload, request, _once(wanted, payload, number, keyring.name))
-            if _chars(payload) > _SURELY_SMALL_CHARS:  # is it too large once it is written?
-                for route in routes:
-                    sign_wanted(keyring, route, wanted, item, now=0)
-            items.append(item)
+            items.append(_checked_item(wanted, payload, number, routes, keyring))
         except InvalidRequest as error:
             place = wanted.places[number - 1]
             problems += [
@@ -78,14 +76,34 @@ def checked_items(
                 for each in error.problems
             ]
     if problems:
-        rest = len(problems) - _PROBLEMS_MAX
-        more = [Problem("payloads", f"have {rest} more problems", "mend these first")]
-        raise InvalidRequest(problems[:_PROBLEMS_MAX] + (more if rest > 0 else []))
+        raise InvalidRequest(named_problems(problems))
     asked = [item.once for item in items if item.once is not None]
     for once, held in zip(asked, sent.asked_under(asked), strict=True):
         if held is not None:
             check_same(held, once.asked, once.key)
     return items
+
+
+def _checked_item(
+    wanted: WantedMany,
+    payload: Mapping[str, object],
+    number: int,
+    routes: Sequence[Route],
+    keyring: SenderKeyring,
+) -> Item:
+    request = check_payload(payload, kind=wanted.kind, grammar="any")
+    item = Item(payload, request, _once(wanted, payload, number, keyring.name))
+    if _chars(payload) > _SURELY_SMALL_CHARS:  # is it too large once it is written?
+        for route in routes:
+            sign_wanted(keyring, route, wanted, item, now=0)
+    return item
+
+
+def named_problems(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the first 20 of `problems`, and how many more there are."""
+    rest = len(problems) - _PROBLEMS_MAX
+    more = [Problem("payloads", f"have {rest} more problems", "mend these first")]
+    return [*problems[:_PROBLEMS_MAX], *(more if rest > 0 else [])]
 
 
 def sign_wanted(
@@ -128,6 +146,9 @@ def _check_whole(wanted: WantedMany) -> None:
         raise InvalidRequest(
             [Problem("payloads", message, f"{BULK_MAX_PAYLOADS} at most; {remedy}")]
         )
+    if len(wanted.places) != count:
+        message = f"are {len(wanted.places)} for {count} payloads"
+        raise InvalidRequest([Problem("places", message, "one for each payload, or none at all")])
     if chars > BULK_MAX_CHARS:
         remedy = f"{BULK_MAX_CHARS} at most; {remedy}"
         raise InvalidRequest([Problem("payloads", f"have {chars} characters", remedy)])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from contracts import limits
+from contracts.errors import InvalidRequest
 from contracts.run_agent import KIND, RunAgentRequest
 from dispatch.bulk import Bulk
 from dispatch.bulk_checks import BULK_MAX_PAYLOADS, WantedMany
@@ -85,7 +86,7 @@ class ClientSending:
 
     def enqueue_many(
         self,
-        payloads: Iterable[Mapping[str, object]],
+        payloads: Iterable[Mapping[str, object] | InvalidRequest],
         *,
         kind: str = KIND,
         lane: str,
@@ -98,10 +99,12 @@ class ClientSending:
     ) -> list[list[JobHandle]]:
         """Queue each of `payloads`; return for each what `enqueue` returns. 10 000 at most.
 
-        All are checked before the first is signed; InvalidRequest names them by `places`. They go
-        in batches, each recorded here before it is pushed, each queued whole or not at all.
-        `on_batch` is told how many are done. The n-th has the key `KEY#n`, from 1. Raises
-        BulkStopped, which holds the jobs so far, when the broker or the disk goes away meanwhile.
+        All are checked before the first is signed; InvalidRequest names them by `places`, one for
+        each. An InvalidRequest in the place of a payload says why that could not be read: it is
+        named with the others. They go in batches, each recorded here before it is pushed, each
+        queued whole or not at all. `on_batch` is told how many are done. The n-th has the key
+        `KEY#n`, from 1. Raises BulkStopped, which holds the jobs so far, when the broker or the
+        disk goes away meanwhile; it is the cause of a KeyboardInterrupt that came meanwhile.
         """
         chosen = list(islice(payloads, BULK_MAX_PAYLOADS + 1))  # one more says that they are many
         named = places or [f"payload {number}" for number in range(1, len(chosen) + 1)]

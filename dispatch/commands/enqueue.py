@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from contracts import limits
-from contracts.errors import BulkStopped, ExitCode, InvalidRequest, Problem
+from contracts.errors import BulkStopped, ExitCode, Interrupted, InvalidRequest, Problem
 from contracts.kinds import Kind
 from dispatch.commands.boundary import boundary
+from dispatch.commands.interrupts import noted_interrupts
 from dispatch.commands.output import json_option, print_document, redis_option
 from dispatch.commands.payload_file import read_payload, read_payloads
-from dispatch.commands.sent_jobs import Counter, jobs_document, tell_jobs, tell_stopped
+from dispatch.commands.sent_jobs import (
+    Counter,
+    jobs_document,
+    stopped_by,
+    tell_jobs,
+    tell_stopped,
+)
 from dispatch.commands.waiting import (
     Seconds,
     give_up_option,
@@ -113,10 +120,16 @@ def command(
             else:
                 jobs = _send_one(client, payload, terms, resend_lane=resend_lane)
         except BulkStopped as error:
-            return tell_stopped(error, as_json=as_json)
+            return tell_stopped(error, error, as_json=as_json)
+        except KeyboardInterrupt as interrupt:
+            stopped = stopped_by(interrupt)
+            if stopped is None:
+                raise
+            told = Interrupted(stopped.message, remedy=stopped.remedy)
+            return tell_stopped(stopped, told, as_json=as_json)
         tell_jobs(jobs, on_stderr=as_json)  # at once: a broken-off wait leaves the ids
-        told = {job.job_id: job.note for job in jobs}
-        waited = [] if wait_s is None else wait_all(client, list(told), wait_s, told=told)
+        notes = {job.job_id: job.note for job in jobs}
+        waited = [] if wait_s is None else wait_all(client, list(notes), wait_s, told=notes)
     code = worst_exit_code([item.exit_code for item in waited])
     if as_json:
         print_document(jobs_document(jobs, waited, code))
@@ -152,17 +165,27 @@ def _send_one(
 
 
 def _send_lines(
-    client: FleetClient, payloads: list[dict[str, JsonValue]], places: list[str], terms: _Terms
+    client: FleetClient,
+    payloads: list[dict[str, JsonValue] | InvalidRequest],
+    places: list[str],
+    terms: _Terms,
 ) -> list[JobHandle]:
-    sent = client.enqueue_many(
-        payloads,
-        kind=terms.kind,
-        lane=terms.lane,
-        targets=terms.targets,
-        ttl_s=terms.ttl_s,
-        idempotency_key=terms.key,
-        give_up_after_s=terms.give_up_after_s,
-        places=places,
-        on_batch=Counter(len(payloads)).show,
-    )
+    counter = Counter(len(payloads))
+    with noted_interrupts() as interrupts:
+
+        def told(done: int) -> None:
+            counter.show(done)
+            interrupts.check()
+
+        sent = client.enqueue_many(
+            payloads,
+            kind=terms.kind,
+            lane=terms.lane,
+            targets=terms.targets,
+            ttl_s=terms.ttl_s,
+            idempotency_key=terms.key,
+            give_up_after_s=terms.give_up_after_s,
+            places=places,
+            on_batch=told,
+        )
     return [job for several in sent for job in several]

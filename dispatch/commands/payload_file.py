@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from contracts.strict_json import JsonValue
 
 _LINES_MAX_BYTES: Final = 96 * 1024 * 1024  # 64 MiB of payloads, and what JSON writes around them
-_PROBLEMS_MAX: Final = 20  # that are named; a file of the wrong kind has one in each line
 
 
 def read_payload(file: str) -> dict[str, JsonValue]:
@@ -27,38 +26,39 @@ def read_payload(file: str) -> dict[str, JsonValue]:
     return parse_strict_object(_read(file, limit), field=f"--payload-file {file}", max_bytes=limit)
 
 
-def read_payloads(file: str) -> tuple[list[dict[str, JsonValue]], list[str]]:
+def read_payloads(file: str) -> tuple[list[dict[str, JsonValue] | InvalidRequest], list[str]]:
     """Return the JSON objects in `file`, one a line (NDJSON), and what to call each of them.
 
-    Empty lines are passed over. Raises InvalidRequest naming the lines, 20 at most. A file of more
-    payloads than go at once is not taken apart any further.
+    Empty lines are passed over; in the place of a line that cannot be read stands the error that
+    says why. Raises InvalidRequest for a file without a payload, and for one of more payloads than
+    go at once, which is not taken apart any further.
     """
     from contracts.strict_json import parse_strict_object
-    from dispatch.bulk_checks import BULK_MAX_PAYLOADS
+    from dispatch.bulk_checks import BULK_MAX_PAYLOADS, named_problems
 
     field = f"--payload-file {file}"
     data = _read(file, _LINES_MAX_BYTES)
     if len(data) > _LINES_MAX_BYTES:
         remedy = f"at most {_LINES_MAX_BYTES} bytes; split it"
         raise InvalidRequest([Problem(field, "is too large", remedy)])
-    payloads: list[dict[str, JsonValue]] = []
+    payloads: list[dict[str, JsonValue] | InvalidRequest] = []
     places: list[str] = []
-    problems: list[Problem] = []
     for place, line in _lines(data):
         try:
             payloads.append(parse_strict_object(line, field=place))
-            places.append(place)
         except InvalidRequest as error:
-            problems += error.problems
-        if len(problems) >= _PROBLEMS_MAX or len(payloads) > BULK_MAX_PAYLOADS:
+            payloads.append(InvalidRequest(error.problems))  # without the frames that hold the line
+        places.append(place)
+        if len(payloads) > BULK_MAX_PAYLOADS:
             break
     if len(payloads) > BULK_MAX_PAYLOADS:
+        unread = [p for item in payloads if isinstance(item, InvalidRequest) for p in item.problems]
         remedy = f"{BULK_MAX_PAYLOADS} at most; send the rest with a second call"
-        problems.append(Problem(field, "holds too many payloads", remedy))
-    if not payloads and not problems:
-        problems = [Problem(field, "holds no payload", "write one JSON object on each line")]
-    if problems:
-        raise InvalidRequest(problems)
+        many = Problem(field, "holds too many payloads", remedy)
+        raise InvalidRequest([*named_problems(unread), many])
+    if not payloads:
+        problem = Problem(field, "holds no payload", "write one JSON object on each line")
+        raise InvalidRequest([problem])
     return payloads, places
 
 

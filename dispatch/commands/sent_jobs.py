@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from contracts.errors import BulkStopped, ExitCode
+from contracts.errors import BulkStopped, ExitCode, FleetError
 from dispatch.commands.boundary import error_document, show_error
 from dispatch.commands.output import print_document
 from dispatch.commands.waiting import Waited, waited_row
@@ -60,11 +60,17 @@ class Counter:
             click.echo(f"\r{done} of {self._total} sent{end}", err=True, nl=False)
 
 
-def tell_stopped(error: BulkStopped, *, as_json: bool) -> ExitCode:
-    """Say which jobs there are of many that could not all be sent; return the exit code."""
+def stopped_by(interrupt: KeyboardInterrupt) -> BulkStopped | None:
+    """Return how far many jobs had come when a person interrupted; None for anything else."""
+    return interrupt.__cause__ if isinstance(interrupt.__cause__, BulkStopped) else None
+
+
+def tell_stopped(stopped: BulkStopped, error: FleetError, *, as_json: bool) -> ExitCode:
+    """Say which jobs there are of many that could not all be sent, and `error`, which ended it;
+    return the exit code."""
     from dispatch.job_handle import JobHandle
 
-    jobs = [job for several in error.jobs for job in several if isinstance(job, JobHandle)]
+    jobs = [job for several in stopped.jobs for job in several if isinstance(job, JobHandle)]
     tell_jobs(jobs, on_stderr=as_json)
     if as_json:
         document = jobs_document(jobs, [], error.exit_code)

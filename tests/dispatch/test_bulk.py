@@ -258,9 +258,30 @@ def test_a_record_that_cannot_be_written_at_once_says_why(desk: Desk) -> None:
 def test_a_broker_that_is_away_at_once_queues_nothing_and_says_so(desk: Desk) -> None:
     desk.broker.stop()
     with desk.client() as client:
-        with pytest.raises(BulkStopped, match="from payload 1 to payload 3 nobody knows"):
+        with pytest.raises(
+            BulkStopped, match="nothing was queued: from payload 1 on none was sent"
+        ):
             client.enqueue_many(many(3), lane="A")
         assert [job.broker for job in client._sent.recent(9)] == [""] * 3  # surely never pushed
+        with pytest.raises(BulkStopped, match="nothing was queued"):
+            client.enqueue_many(many(3), lane="A", idempotency_key="k")
+        # What stands under its key may have been pushed by the call before.
+        with pytest.raises(BulkStopped, match="from payload 1 to payload 3 nobody knows"):
+            client.enqueue_many(many(3), lane="A", idempotency_key="k")
+
+
+def test_a_broker_that_goes_away_before_a_batch_leaves_no_doubt_of_it(desk: Desk) -> None:
+    with desk.client() as client:
+
+        def stop(done: int) -> None:
+            desk.broker.stop()
+            client._enqueuing._mark._held = None  # it is asked for anew
+
+        with pytest.raises(BulkStopped) as stopped:
+            client.enqueue_many(many(300), lane="A", on_batch=stop)
+    assert "up to payload 256 all are queued, from payload 257 on none was sent" in str(
+        stopped.value
+    )
 
 
 def test_a_connection_that_broke_meanwhile_loses_no_new_job_and_doubles_none(desk: Desk) -> None:
