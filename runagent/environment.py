@@ -181,6 +181,20 @@ def git_environment() -> dict[str, str]:
     return built
 
 
+def owners_git_environment() -> dict[str, str]:
+    """Return the environment of git as the owner would run it: ours, in English, without a prompt,
+    a lock taken for looking, or a promisor asked for objects (that would talk to the network under
+    a lock; git 2.44 and later listen)."""
+    return {
+        **os.environ,
+        "LANGUAGE": "C",
+        "LC_ALL": "C",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+
+
 def interpreter_environment() -> dict[str, str]:
     """Return what a bare interpreter of ours needs to start: where its libraries are, no more."""
     names = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")

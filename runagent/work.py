@@ -64,13 +64,14 @@ def work(
         enter(ports, "looking")
         collector.after_agent()
     findings.add_risks(box.bring_home())
+    is_quiet = Capability.PROCESSES in ports.sandbox.enforces  # nothing of the agent's lives on
     if goes_on_to_validation(findings.agent):
         with _looking(findings):
             box.renew()
-        _validate(findings, worktree, launch, boxed)
+        is_quiet = not _validate(findings, worktree, launch, boxed) and is_quiet
     with _looking(findings):
         enter(ports, "looking")
-        findings.evidence = collector.after_validation()
+        findings.evidence = collector.after_validation(is_as_the_agent_left_it=is_quiet)
         findings.add_risks(findings.evidence.risks)
     findings.add_risks(box.bring_home())
     if around is not None:
@@ -154,12 +155,12 @@ def _keeping_the_first_attempt(findings: Findings) -> Iterator[None]:
         findings.stop(error)
 
 
-def _validate(findings: Findings, worktree: Worktree, launch: Launch, ports: HostPorts) -> None:
-    """Run the checks. A stop that came during the look before them is a stop of the run: the
-    agent's exit 0 must not stand for checks that nobody ran."""
+def _validate(findings: Findings, worktree: Worktree, launch: Launch, ports: HostPorts) -> bool:
+    """Run the checks; say whether there were any to start. A stop that came during the look before
+    them is a stop of the run: the agent's exit 0 must not stand for checks that nobody ran."""
     if ports.cancelled.is_set():
         findings.interrupt("stopped before validation")
-        return
+        return False
     enter(ports, "validation")
     order = findings.order
     command, argv = order.request.validateCommand, order.validator
@@ -176,6 +177,7 @@ def _validate(findings: Findings, worktree: Worktree, launch: Launch, ports: Hos
     if ports.cancelled.is_set():
         findings.interrupt("stopped during validation")
     ports.record("validated", findings.agent.attempts, "")
+    return bool(plan.commands)
 
 
 @contextlib.contextmanager

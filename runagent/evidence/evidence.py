@@ -90,13 +90,17 @@ class EvidenceCollector:
         self._agent = self._look(self._started())
         return self._agent.state.snapshot
 
-    def after_validation(self) -> Evidence:
+    def after_validation(self, *, is_as_the_agent_left_it: bool = False) -> Evidence:
         """Look at the tree that the validation left and return what all three looks say.
 
-        Without a call of `after_agent` every change counts as the agent's.
+        Without a call of `after_agent` every change counts as the agent's. With
+        `is_as_the_agent_left_it` no validation was started, and nothing of the agent's was left
+        alive: the look after the agent is then the last one too.
         """
         start = self._started()
         agent = self._agent
+        if agent is not None and is_as_the_agent_left_it:
+            return weigh(start, agent, agent)
         end = self._look(agent.state if agent else start)
         return weigh(start, agent or end, end)
 

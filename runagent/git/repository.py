@@ -16,6 +16,7 @@ from contracts.errors import CouldNotCheck, RepositoryRefused
 from contracts.run_agent import RunAgentRequest
 from runagent.git.trusted_git import TrustedGit, first_line
 
+_FACTS: Final = 3  # that git tells of any repository, one with no work tree included
 _UNUSABLE_IN_GIT_FILES: Final = "\n\r\0"  # git's own pointer files are lines of text
 
 
@@ -45,28 +46,26 @@ def admit_repository(path: str) -> Repository:
     """
     real = _existing_folder(path)
     git = TrustedGit(real)
+    # All at once; where there is no work tree git says the first three and then refuses the last.
     answer = git.ask(
-        "rev-parse",
-        "--path-format=absolute",
-        "--is-bare-repository",
-        "--git-dir",
-        "--git-common-dir",
+        *("rev-parse", "--path-format=absolute", "--is-bare-repository"),
+        *("--git-dir", "--git-common-dir", "--show-toplevel"),
     )
-    if not answer.ok:
+    told = answer.line.split("\n")
+    if len(told) < _FACTS:
         raise _refusal_of_git(real, answer.error)
-    bare, git_dir, common_dir = answer.line.split("\n")[:3]
+    (bare, git_dir, common_dir), top = told[:_FACTS], "".join(told[_FACTS:])
     if bare == "true":
         raise RepositoryRefused(
             f"{real} is a bare repository: it has no work tree",
             code="bare",
             remedy="name a clone of it that has a work tree",
         )
-    top = git.ask("rev-parse", "--path-format=absolute", "--show-toplevel")
-    if not top.ok or os.path.realpath(top.line) != real:
+    if not answer.ok or os.path.realpath(top) != real:
         raise RepositoryRefused(
             f"{real} is not the top of a work tree",
             code="not_a_repo",
-            remedy=f"name {top.line}" if top.ok else "name the folder that holds .git",
+            remedy=f"name {top}" if answer.ok else "name the folder that holds .git",
         )
     common = os.path.realpath(common_dir)
     if os.path.realpath(git_dir) == common:
@@ -85,7 +84,8 @@ def choose_base(repository: Repository, branch: str | None) -> Base:
     if branch is not None:
         return _named_base(repository, branch)
     default = RunAgentRequest.DEFAULT_BRANCH
-    for ref in (f"refs/heads/{default}", _default_of_origin(git), _only_local_branch(git)):
+    for find in (lambda _git: f"refs/heads/{default}", _default_of_origin, _only_local_branch):
+        ref = find(git)  # nearly always the first, and then git is asked for no other
         object_id = git.object_id(ref) if ref else ""
         if object_id:
             return _peeled(git, _short(ref), object_id)

@@ -1,10 +1,11 @@
 """Git on trees that no agent has touched: questions to a repository, and its worktree metadata.
 
-GitPython runs the commands, after the variables that point git elsewhere have left our own
-process (it copies the environment into every child). The owner's own configuration is honoured,
-`safe.directory` above all, because the repository is the owner's. No command here reads an index
-or a file of a work tree, and hooks and the file monitor are off, so nothing that a repository
-configures is run. An agent's worktree is never asked through this module: see `shadow_git`.
+Commands run in the owner's environment, after the variables that point git elsewhere have left our
+own process; GitPython runs them where the process seam cannot without a warden. The owner's own
+configuration is honoured, `safe.directory` above all, because the repository is the owner's. No
+command here reads an index or a file of a work tree, and hooks and the file monitor are off, so
+nothing that a repository configures is run. An agent's worktree is never asked through this module:
+see `shadow_git`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from contracts.errors import CouldNotCheck, Unavailable
-from runagent.environment import scrub_own_git_variables
+from runagent._direct import can_run_directly, run_directly
+from runagent.environment import owners_git_environment, scrub_own_git_variables
+from runagent.process import EndState, ProcessOutcome, ProcessSpec
 
 _SAFE: Final = (
     "-c",
@@ -28,15 +31,11 @@ _SAFE: Final = (
     "-c",
     "maintenance.auto=false",
 )
-# Asking a promisor for objects would talk to the network under a lock (git 2.44 and later listen).
-_ENVIRONMENT: Final = {
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
 # Metadata takes milliseconds. A hanging disk, or a pipe that somebody put in the place of a HEAD,
 # must not hang us.
 _COMMAND_TIMEOUT_S: Final = 30.0
+_GRACE_S: Final = 2.0  # it removes its lock files when it is asked to end
+_OUTPUT_MAX_BYTES: Final = 64 * 1024 * 1024  # as in `shadow_git`: 100,000 long names are 20 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,36 +66,44 @@ class TrustedGit:
     def ask(self, *arguments: str) -> Answer:
         """Run one git command and return what it said, whatever its exit code.
 
-        Raises Unavailable when git is not installed or does not end within 30 s.
+        Raises Unavailable when git is not installed or does not end within 30 s, CouldNotCheck when
+        it says more than 64 MiB.
         """
         scrub_own_git_variables()
-        try:
-            from git import Git
-            from git.exc import GitCommandNotFound
-        except ImportError as error:  # GitPython looks for git as it is imported
-            raise _git_is_missing() from error
-        # -C and not GitPython's working directory: that one falls back to ours when it is denied.
-        argv = ["git", *_SAFE, "-C", self.directory, *arguments]
-        limit = None if sys.platform == "win32" else _COMMAND_TIMEOUT_S
-        try:
-            code, out, error_text = Git().execute(
-                argv,
-                with_extended_output=True,
-                with_exceptions=False,
-                stdout_as_string=False,
-                strip_newline_in_stdout=False,
-                kill_after_timeout=limit,
-                env=_ENVIRONMENT,
+        # -C and not a working directory: what may not be entered is then git's own refusal.
+        argv = ("git", *_SAFE, "-C", self.directory, *arguments)
+        run_git = run_directly if can_run_directly() else _run_by_gitpython
+        outcome = run_git(
+            ProcessSpec(
+                argv=argv,
+                cwd=os.sep,
+                env=owners_git_environment(),
+                timeout_s=_COMMAND_TIMEOUT_S,
+                grace_s=_GRACE_S,
+                tail_bytes=_OUTPUT_MAX_BYTES,
+                is_short=True,
             )
-        except GitCommandNotFound as error:
-            raise _git_is_missing() from error
-        answer = Answer(code, _text(out), _text(error_text))
-        if code < 0 and answer.error.startswith("Timeout:"):
+        )
+        return self._answer(outcome, arguments[0])
+
+    def _answer(self, outcome: ProcessOutcome, name: str) -> Answer:
+        if outcome.state is EndState.NOT_STARTED:
             raise Unavailable(
-                f"git {arguments[0]} did not end within {limit:.0f} s in {self.directory}",
+                f"git cannot be started here: {outcome.why}",
+                remedy="install git and put it on PATH",
+            )
+        if outcome.state is not EndState.EXITED:
+            limit = f"{_COMMAND_TIMEOUT_S:.0f} s"
+            raise Unavailable(
+                f"git {name} did not end within {limit} in {self.directory}",
                 remedy="look for a disk that hangs, or a pipe below .git, and try again",
             )
-        return answer
+        if outcome.stdout_total > len(outcome.stdout):
+            raise CouldNotCheck(
+                f"git {name} printed {outcome.stdout_total} bytes in {self.directory}"
+            )
+        out, error = os.fsdecode(outcome.stdout), os.fsdecode(outcome.stderr)
+        return Answer(outcome.exit_code or 0, out, error)
 
     def tell(self, *arguments: str) -> str:
         """Run one git command that must work and return its output without the last line end.
@@ -158,11 +165,43 @@ def first_line(text: str) -> str:
     return (told or list(lines) or ["it said nothing"])[0][:300]
 
 
-def _git_is_missing() -> Unavailable:
-    return Unavailable("git is not installed here", remedy="install git and put it on PATH")
+def _run_by_gitpython(spec: ProcessSpec) -> ProcessOutcome:
+    """Run `spec` through GitPython, which has a deadline everywhere but on Windows."""
+    missing = ProcessOutcome(
+        state=EndState.NOT_STARTED, exit_code=None, why="git: not found on PATH"
+    )
+    try:
+        from git import Git
+        from git.exc import GitCommandNotFound
+    except ImportError:  # GitPython looks for git as it is imported
+        return missing
+    limit = None if sys.platform == "win32" else spec.timeout_s
+    try:
+        code, out, error = Git().execute(
+            list(spec.argv),
+            with_extended_output=True,
+            with_exceptions=False,
+            stdout_as_string=False,
+            strip_newline_in_stdout=False,
+            kill_after_timeout=limit,
+            env=dict(spec.env),  # added to our own environment, of which it is a copy
+        )
+    except GitCommandNotFound:
+        return missing
+    said = _bytes(error)
+    is_late = code < 0 and said.startswith(b"Timeout:")
+    return ProcessOutcome(
+        state=EndState.TIMED_OUT if is_late else EndState.EXITED,
+        exit_code=code,
+        why="ended after its time" if is_late else "",
+        stdout=_bytes(out),
+        stderr=said,
+        stdout_total=len(out),
+        stderr_total=len(said),
+    )
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bytes):
-        return os.fsdecode(value)
-    return value if isinstance(value, str) else ""
+def _bytes(value: object) -> bytes:
+    if isinstance(value, str):
+        return os.fsencode(value)
+    return value if isinstance(value, bytes) else b""

@@ -111,15 +111,15 @@ class Listed:
 def list_special(shadow: ShadowGit, deadline: Deadline) -> Listed:
     """Return the submodules and attribute files. Raises CouldNotCheck when git cannot list them."""
     listing, _ = shadow.run(("ls-files", "-s", "-z"), deadline)
-    submodules: list[bytes] = []
-    attributes: list[bytes] = []
-    for record in listing.split(b"\0"):
-        head, _, path = record.partition(b"\t")
-        if head.startswith(b"160000"):
-            submodules.append(path)
-        elif path == b".gitattributes" or path.endswith(b"/.gitattributes"):
-            attributes.append(path)
+    records = listing.split(b"\0")  # mode, id and stage, a tab, the path
+    submodules = [_path_in(record) for record in records if record.startswith(b"160000")]
+    named = [_path_in(record) for record in records if record.endswith(b".gitattributes")]
+    attributes = [path for path in named if path.rpartition(b"/")[2] == b".gitattributes"]
     return Listed(tuple(submodules), tuple(attributes))
+
+
+def _path_in(record: bytes) -> bytes:
+    return record.partition(b"\t")[2]
 
 
 def note_what_is_missing(

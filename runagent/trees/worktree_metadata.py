@@ -30,7 +30,10 @@ def refuse_taken_names(git: TrustedGit, branch: str, path: str) -> None:
     """Raise RepositoryRefused when the branch or the folder cannot be made: `branch_in_use`,
     `branch_conflict` (a branch stands where a folder of refs must), `worktree_exists`."""
     ref = f"refs/heads/{branch}"
-    if git.object_id(ref):
+    parts = ref.split("/")
+    parent = "/".join(parts[:-1])  # a job's own: what stands there and below is a line or none
+    listed = _refs_at(git, parent)
+    if ref in listed:
         holder = _holder(git, ref)
         raise RepositoryRefused(
             f"the branch {branch} exists already"
@@ -38,16 +41,16 @@ def refuse_taken_names(git: TrustedGit, branch: str, path: str) -> None:
             code="branch_in_use",
             remedy="send the job anew: every job has a branch of its own",
         )
-    parts = branch.split("/")
-    for count in range(1, len(parts)):
+    for count in range(3, len(parts)):  # refs/heads is no branch
         shorter = "/".join(parts[:count])
-        if git.object_id(f"refs/heads/{shorter}"):
+        if shorter in listed or (shorter != parent and git.object_id(shorter)):
+            name = shorter.removeprefix("refs/heads/")
             raise RepositoryRefused(
-                f"a branch named {shorter} exists, so {branch} cannot be made",
+                f"a branch named {name} exists, so {branch} cannot be made",
                 code="branch_conflict",
-                remedy=f"rename it: git branch -m {shorter} other-name",
+                remedy=f"rename it: git branch -m {name} other-name",
             )
-    if git.ask("for-each-ref", "--count=1", "--format=%(refname)", f"{ref}/").line:
+    if any(other.startswith(f"{ref}/") for other in listed):
         raise RepositoryRefused(
             f"branches below {branch} exist, so {branch} cannot be made",
             code="branch_conflict",
@@ -129,6 +132,18 @@ def _points_at(pointer: str, wanted: bytes) -> bool:
             )
     except OSError:
         return False
+
+
+def _refs_at(git: TrustedGit, place: str) -> frozenset[str]:
+    """Return the ref named `place` and those below it. Raises CouldNotCheck for one that cannot be
+    read: git leaves it out and says so."""
+    answer = git.ask("for-each-ref", "--format=%(refname)", place)
+    if not answer.ok or "broken ref" in answer.error:
+        raise CouldNotCheck(
+            f"{place} cannot be read in {git.directory}: {first_line(answer.error)}",
+            remedy="run git fsck there",
+        )
+    return frozenset(answer.out.splitlines())
 
 
 def _holder(git: TrustedGit, ref: str) -> str:

@@ -242,3 +242,21 @@ def test_the_shadow_can_be_named_apart_from_the_worktree(repo: Path, tmp_path: P
 
 def void(_value: object) -> None:
     """Drop a value."""
+
+
+def test_a_tree_that_nothing_touched_after_the_agent_is_looked_at_once(repo: Path) -> None:
+    collector = EvidenceCollector(prepare(repo, repo.parent / "state"), runner=ScriptedRunner({}))
+    with pytest.raises(ValueError, match=r"start\(\) comes first"):
+        collector.after_validation(is_as_the_agent_left_it=True)
+    worktree = prepare(repo, repo.parent / "other")
+    seen: dict[bool, tuple[bytes, ...]] = {}
+    for is_quiet in (True, False):
+        collector = EvidenceCollector(worktree, runner=system_runner())
+        collector.start()
+        write(f"work-{is_quiet}")(Path(worktree.path))
+        collector.after_agent()
+        write(f"later-{is_quiet}")(Path(worktree.path))
+        evidence = collector.after_validation(is_as_the_agent_left_it=is_quiet)
+        assert evidence.agent_change_survives
+        seen[is_quiet] = evidence.validator_changed
+    assert seen == {True: (), False: (b"later-False",)}
