@@ -14,6 +14,7 @@ from contracts import limits
 from contracts.clock import Clock, SystemClock
 from contracts.errors import InvalidRequest, Unavailable, WaitTimedOut
 from contracts.run_agent import KIND, RunAgentRequest
+from dispatch.async_rounds import AsyncRounds
 from dispatch.cancelling import Cancelled
 from dispatch.client import FleetClient
 from dispatch.hosts import HostView
@@ -23,6 +24,7 @@ from dispatch.queue import Pushed
 from dispatch.queue.async_bells import AsyncBells
 from dispatch.queue.result_store import RECHECK_S
 from dispatch.results import JobResult
+from dispatch.rounds import LOOK_EVERY_S
 from dispatch.settings import Settings, load_settings
 from dispatch.sweeper import Swept
 
@@ -33,6 +35,7 @@ class AsyncFleetClient:
     def __init__(self, client: FleetClient, bells: AsyncBells, clock: Clock | None = None) -> None:
         self._client = client
         self._bells = bells
+        self._rounds = AsyncRounds(client.waits.rounds(), bells.ring)
         self._clock: Clock = clock or SystemClock()
 
     @classmethod
@@ -52,6 +55,7 @@ class AsyncFleetClient:
 
     async def close(self) -> None:
         """End the subscription and give the connections back."""
+        await self._rounds.close()
         await self._bells.close()
         await asyncio.to_thread(self._client.close)
 
@@ -156,24 +160,26 @@ class AsyncFleetClient:
         if found is not None:
             return found
         give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
-        async with self._bells.hearing(job_id) as announced:
+        sent = await asyncio.to_thread(waits.sent, job_id)
+        async with self._bells.hearing(job_id) as announced, self._rounds.including(sent):
             while True:
                 announced.clear()
                 away: Unavailable | None = None
                 try:
-                    found = await asyncio.to_thread(waits.look, job_id)
+                    found = await asyncio.to_thread(waits.look, job_id, self._rounds.hosts)
                 except Unavailable as error:
                     away = error
                     found = await asyncio.to_thread(waits.given_up, job_id)
                 if found is not None:
                     return found
-                left = RECHECK_S if give_up is None else give_up - self._clock.monotonic()
+                pause = RECHECK_S if away is not None or sent.url else LOOK_EVERY_S
+                left = pause if give_up is None else give_up - self._clock.monotonic()
                 if left <= 0:
                     raise away or WaitTimedOut(
                         f"no result of {job_id} within {round(timeout_s or 0.0, 1):g} s",
                         remedy="wait again",
                     )
-                await _sleep_until(announced, min(left, RECHECK_S))
+                await _sleep_until(announced, min(left, pause))
 
     async def jobs(self, limit: int = 50) -> list[JobView]:
         """See `FleetClient.jobs`."""

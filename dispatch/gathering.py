@@ -1,10 +1,9 @@
 """Waiting for many jobs at once: one connection hears of all their ends.
 
-A job that is announced is looked at, and no other. Every few seconds one look at the hosts and at
-the broker's mark says whether anything changed that jobs depend on: a host fell silent or came
-back, the broker lost its data, the time of a job is over. Only then, and twice a minute for what
-nobody announced, each job that is still open is looked at and seen to. What a job costs does not
-grow with how many there are.
+A job that is announced is looked at, and no other. Every few seconds a round says which others are
+due: those that ended unheard or were lost, and all of them where something changed that jobs depend
+on. What concerns one job ends no wait for another. What a job costs does not grow with how many
+there are.
 """
 
 from __future__ import annotations
@@ -17,19 +16,15 @@ from typing import Final
 from contracts.clock import Clock
 from contracts.errors import FleetError, Unavailable
 from dispatch.answers import Answers
-from dispatch.endings import is_over
 from dispatch.hosts import HostView
 from dispatch.queue import FleetQueue
 from dispatch.queue.done_bells import DoneBells
 from dispatch.queue.result_store import RECHECK_S
+from dispatch.rounds import Rounds
 from dispatch.sent import SentJob
 from dispatch.sweeper import Sweeper
 
-# A job that was lost without a trace, and an end that nobody announced, are found within this.
-LOOK_EVERY_S: Final = 30.0
 _RETRY_PAUSE_S: Final = 1.0
-
-_Signs = tuple[object, ...]
 
 
 class Gathering:
@@ -48,16 +43,17 @@ class Gathering:
         self._sweeper = sweeper
         self._queue = queue
         self._clock = clock
-        self._seen: _Signs | None = None
-        self._look_at = 0.0
+        self._rounds = Rounds(sweeper, queue, clock)
 
     def run(
         self, timeout_s: float | None, on_look: Callable[[], None], on_tick: Callable[[], None]
     ) -> None:
-        """Return when each of the jobs has an end that is kept here, or the time is over.
+        """Return when each of the jobs has an end that is kept here or an error that its own wait
+        says, or the time is over.
 
         `on_look` is called after each look at all, `on_tick` every 3 s. Returns at once when the
-        broker is away at the start; one that goes away meanwhile is waited for.
+        broker is away at the start, or cannot be listened to; one that goes away meanwhile is
+        waited for.
         """
         give_up = None if timeout_s is None else self._clock.monotonic() + timeout_s
         with DoneBells(self._queue, self._open) as bells:
@@ -67,73 +63,58 @@ class Gathering:
                     return
                 on_tick()
                 try:
-                    if self._is_look_due(bells):
+                    if self._go_round(bells):
                         on_look()
                     self._hear(bells, min(left, RECHECK_S))
                 except Unavailable:
-                    if self._seen is None:
+                    if not self._rounds.has_begun:
                         return
-                    self._look_at = 0.0  # what was heard, and not seen to, is heard no more
+                    self._rounds.forget()  # what was heard, and not seen to, is heard no more
                     self._drop_given_up()
                     self._clock.wait(threading.Event(), min(left, _RETRY_PAUSE_S))
+                except FleetError:
+                    return  # each says it in its own turn
 
-    def _is_look_due(self, bells: DoneBells) -> bool:
-        """Look at all jobs if something says so; say whether that was done."""
-        is_new = bells.listen()
-        hosts = self._sweeper.hosts()
-        wall = self._clock.wall()
-        over = sum(is_over(job, wall) for job in self._open.values())
-        signs = (self._mark(), over, *map(_sign, hosts))
-        now = self._clock.monotonic()
-        if not is_new and signs == self._seen and now < self._look_at and not self._drop_given_up():
-            return False
-        for job_id in list(self._open):
-            self._look(job_id, hosts)
-        self._seen, self._look_at = signs, now + LOOK_EVERY_S
-        return True
-
-    def _mark(self) -> str:
-        """Return the mark of the broker's data, "" when it has no room for one: it answered just
-        now, and what stands there can be read."""
-        try:
-            return self._queue.data_mark()
-        except Unavailable:
-            return ""
+    def _go_round(self, bells: DoneBells) -> bool:
+        """Look at the jobs that are due; say whether those were all."""
+        found = self._rounds.look(self._open, is_new=bells.listen())
+        self._look_at_each(found.due, found.hosts)
+        return found.is_whole
 
     def _hear(self, bells: DoneBells, seconds: float) -> None:
         until = self._clock.monotonic() + seconds
         while self._open and (left := until - self._clock.monotonic()) > 0:
-            for job_id in bells.hear(left):
-                if job_id in self._open:
-                    self._look(job_id, None)
+            self._look_at_each(bells.hear(left), None)
 
-    def _look(self, job_id: str, hosts: Sequence[HostView] | None) -> None:
-        """Take the end of a job in, if it has one; with `hosts` see to it otherwise."""
-        try:
-            sent = self._answers.sent_job(job_id)
-            found = self._answers.result(sent)
-            if found is None and hosts is not None:
-                self._sweeper.tend(sent, hosts)
-                found = self._answers.kept(sent)
-        except Unavailable:
-            raise
-        except FleetError:
-            return  # said when its own turn comes
-        if found is not None:
-            del self._open[job_id]
+    def _look_at_each(self, job_ids: Sequence[str], hosts: Sequence[HostView] | None) -> None:
+        """Take ends in; with `hosts` see to the others. Raises Unavailable when the broker is away,
+        and for nothing that is of one job alone."""
+        for job_id in job_ids:
+            if job_id not in self._open:
+                continue
+            try:
+                is_over = self._has_end(job_id, hosts)
+            except Unavailable:
+                self._queue.ping()
+                continue  # a disk, say: the next round comes to it again
+            except FleetError:
+                is_over = True  # said in its own turn
+            if is_over:
+                del self._open[job_id]
 
-    def _drop_given_up(self) -> bool:
-        """End what its sender gives up by now, which needs no broker; say whether there was one."""
-        ended: list[str] = []
-        for job_id, sent in self._open.items():
+    def _has_end(self, job_id: str, hosts: Sequence[HostView] | None) -> bool:
+        sent = self._answers.sent_job(job_id)
+        if self._answers.result(sent) is not None:
+            return True
+        if hosts is None:
+            return False
+        with contextlib.suppress(FleetError):  # what cannot be done now comes again
+            self._sweeper.tend(sent, hosts)
+        return self._answers.kept(sent) is not None
+
+    def _drop_given_up(self) -> None:
+        """End what its sender gives up by now, which needs no broker."""
+        for job_id, sent in list(self._open.items()):
             with contextlib.suppress(FleetError):
                 if self._sweeper.give_up_if_due(sent):
-                    ended.append(job_id)
-        for job_id in ended:
-            del self._open[job_id]
-        return bool(ended)
-
-
-def _sign(host: HostView) -> tuple[object, ...]:
-    lanes = () if host.beat is None else host.beat.lanes
-    return host.name, host.state, lanes, host.stopped_at
+                    del self._open[job_id]

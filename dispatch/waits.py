@@ -15,9 +15,11 @@ from contracts.clock import Clock
 from contracts.errors import FleetError, Unavailable, WaitTimedOut
 from dispatch.answers import Answers
 from dispatch.gathering import Gathering
+from dispatch.hosts import HostView
 from dispatch.http.doors import LONG_POLL_S
 from dispatch.queue import FleetQueue
 from dispatch.results import JobResult
+from dispatch.rounds import Rounds
 from dispatch.sent import SentJob, SentJobs
 from dispatch.sweeper import Sweeper, checked_give_up
 
@@ -134,10 +136,19 @@ class Waits:
             self._sent.set_give_up(job_id, self._clock.wall() + give_up_after_s)
         return None
 
-    def look(self, job_id: str) -> JobResult | None:
-        """Return the result of a job, after seeing to it; None when it has no end yet."""
+    def look(self, job_id: str, hosts: Sequence[HostView] | None = None) -> JobResult | None:
+        """Return the result of a job, after seeing to it; None when it has no end yet. `hosts` are
+        all that there are, where that was asked just now."""
         sent = self._answers.sent_job(job_id)
-        return self._answers.result(sent) or self._tended(sent)
+        return self._answers.result(sent) or self._tended(sent, hosts)
+
+    def sent(self, job_id: str) -> SentJob:
+        """Return the record of a job; see `Answers.sent_job`."""
+        return self._answers.sent_job(job_id)
+
+    def rounds(self) -> Rounds:
+        """Return what says which of many jobs are to be looked at."""
+        return Rounds(self._sweeper, self._queue, self._clock)
 
     def given_up(self, job_id: str) -> JobResult | None:
         """End a job whose give-up time has come, without the broker; None when it has not."""
@@ -152,10 +163,10 @@ class Waits:
             on_look()
         return found
 
-    def _tended(self, sent: SentJob) -> JobResult | None:
+    def _tended(self, sent: SentJob, hosts: Sequence[HostView] | None = None) -> JobResult | None:
         """See to a job and return what we ended it with; what cannot be done now comes again."""
         current = self._answers.sent_job(sent.job_id)
         with contextlib.suppress(FleetError):
             if not self._sweeper.give_up_if_due(current):
-                self._sweeper.tend(current)
+                self._sweeper.tend(current, hosts)
         return self._answers.kept(current)

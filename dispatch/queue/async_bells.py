@@ -52,6 +52,12 @@ class AsyncBells:
                 del self._waiting[channel], self._events[channel]
                 await self._unsubscribe(channel)
 
+    def ring(self, job_id: str) -> None:
+        """Wake who hears of `job_id`, as an announcement does."""
+        event = self._events.get(naming.done_channel(job_id))
+        if event is not None:
+            event.set()
+
     async def close(self) -> None:
         """End the subscription and its task."""
         if self._task is not None:

@@ -2,7 +2,9 @@
 
 One script looks at everything at once, so that a job on its way from one list to the next is always
 seen in one of them: listeners move a job in one step, from its queue to their list of taken ones,
-and claim it before they settle it there. RQ's own intermediate list is used by nobody here.
+and claim it before they settle it there. RQ's own intermediate list is used by nobody here. A queue
+is searched last, from both ends: there stand what is next and what people look at, however long it
+is.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ if known then state, host = field('state'), field('host') end
 if is(KEYS[2], 'string') then
     return {'claimed', state, host ~= '' and host or redis.call('GETRANGE', KEYS[2], 0, 63)}
 end
-for i = 4, #KEYS do
-    if is(KEYS[i], 'list') and redis.call('LPOS', KEYS[i], ARGV[1]) then
-        return {'listed', state, host}
-    end
+local function has(key, ...)
+    return is(key, 'list') and redis.call('LPOS', key, ARGV[1], ...)
 end
+for i = 5, #KEYS do
+    if has(KEYS[i]) then return {'listed', state, host} end
+end
+if has(KEYS[4], 'MAXLEN', 256) or has(KEYS[4], 'RANK', -1) then return {'listed', state, host} end
 return {known and 'nowhere' or 'absent', state, host}
 """
 _MARK_MAX_BYTES: Final = 64

@@ -177,3 +177,30 @@ def test_a_wait_gives_up_while_the_broker_is_away(desk: Desk) -> None:
             assert (await waiting).note.startswith("abandoned at ")
 
     run(story())
+
+
+def test_what_happens_unannounced_to_one_of_many_waited_jobs_is_found_at_the_next_round(
+    desk: Desk,
+) -> None:
+    async def story() -> None:
+        async with AsyncFleetClient.open(desk.settings) as client:
+            sent = await client.enqueue_many([PAYLOAD] * 3, lane="A", targets=["PC1"])
+            ended, lost, last = (job.job_id for (job,) in sent)
+            waits = [asyncio.create_task(client.wait(i, 600)) for i in (ended, lost, last)]
+            await asyncio.to_thread(_wait_for_subscriptions, desk, 3)
+            envelope = await asyncio.to_thread(desk.sign_result, ended, "PC1")
+            with desk.broker.client() as redis:
+                redis.lrem("rq:queue:fd.lane.A@PC1", 0, lost)
+                redis.set(f"fd:result:{ended}", envelope)
+            found = await asyncio.wait_for(waits[0], 25)  # long before each looks by itself
+            assert found.status is Status.COMPLETED
+            for _ in range(1_000):
+                if lost in desk.queued("fd.lane.A@PC1"):
+                    break
+                await asyncio.sleep(0.02)
+            assert lost in desk.queued("fd.lane.A@PC1")
+            for job_id in (lost, last):
+                await asyncio.to_thread(desk.answer, job_id, "PC1")
+            assert [item.host for item in await asyncio.gather(*waits)] == ["PC1"] * 3
+
+    run(story())

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from contracts import limits
-from contracts.errors import Refused, Unavailable, WaitTimedOut
+from contracts.errors import CouldNotCheck, Refused, Unavailable, WaitTimedOut
 from contracts.run_agent import Status
 from dispatch.results import JobResult
+from dispatch.rounds import Round
+from dispatch.sent import SentJob
 from tests.dispatch.desk import PAYLOAD, Desk
 from tests.dispatch.test_bulk import commands, many
 
@@ -154,6 +156,136 @@ def test_a_broker_that_is_full_keeps_no_end_from_being_found(desk: Desk) -> None
                 redis.set(f"fd:result:{job_id}", desk.sign_result(job_id, "PC1"))
             redis.config_set("maxmemory", "100kb")
         assert all(isinstance(item, JobResult) for item in waiting.result(20))
+
+
+def test_what_concerns_one_job_ends_its_wait_and_no_other(desk: Desk) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    looks = threading.Semaphore(0)
+    with desk.client() as client, ThreadPoolExecutor(1) as pool:
+        ids = [job.job_id for (job,) in client.enqueue_many(many(3), lane="A")]
+        waiting = pool.submit(client.wait_many, ids, 600, on_look=looks.release)
+        assert looks.acquire(timeout=30)
+        with client._sent._file.writing() as record:
+            record.execute("DELETE FROM sent WHERE job_id = ?", (ids[0],))
+        with desk.broker.client() as redis:
+            redis.publish(f"fd:done:{ids[0]}", b"1")
+        for job_id in ids[1:]:
+            desk.answer(job_id, "PC1")
+        refused, *found = waiting.result(60)
+    assert isinstance(refused, Refused)
+    assert all(isinstance(item, JobResult) for item in found)
+
+
+def test_hosts_that_cannot_be_told_keep_no_end_from_being_found(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hosts() -> None:
+        raise CouldNotCheck("the exchange with the broker failed")
+
+    with desk.client() as client:
+        ids = [job.job_id for (job,) in client.enqueue_many(many(2), lane="A")]
+        envelopes = [desk.sign_result(job_id, "PC1") for job_id in ids]
+        monkeypatch.setattr(client._sweeper, "hosts", hosts)
+        with ThreadPoolExecutor(1) as pool:
+            looks = threading.Semaphore(0)
+            waiting = pool.submit(client.wait_many, ids, 600, on_look=looks.release)
+            assert looks.acquire(timeout=30)
+            with desk.broker.client() as redis:
+                for job_id, envelope in zip(ids, envelopes, strict=True):
+                    redis.set(f"fd:result:{job_id}", envelope)
+            assert all(isinstance(item, JobResult) for item in waiting.result(25))
+
+
+def test_a_lost_job_that_cannot_be_pushed_keeps_no_end_behind_it_from_being_found(
+    desk: Desk,
+) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    looks = threading.Semaphore(0)
+    with desk.client() as client, ThreadPoolExecutor(1) as pool:
+        sent = client.enqueue_many(many(2), lane="A", targets=["PC1"])
+        ids = [job.job_id for (job,) in sent]
+        envelopes = [desk.sign_result(job_id, "PC1") for job_id in ids]
+        waiting = pool.submit(client.wait_many, ids, 600, on_look=looks.release)
+        assert looks.acquire(timeout=30)
+        with desk.broker.client() as redis:
+            redis.set(f"fd:result:{ids[1]}", envelopes[1])
+            redis.config_set("maxmemory", "100kb")
+            redis.lrem("rq:queue:fd.lane.A@PC1", 0, ids[0])
+            pause = threading.Event()
+            for _ in range(1_000):
+                if client._sent.kept_result(ids[1]) is not None:
+                    break
+                pause.wait(0.02)
+            assert client._sent.kept_result(ids[1]) is not None
+            redis.config_set("maxmemory", "0")
+            redis.set(f"fd:result:{ids[0]}", envelopes[0])
+            redis.publish(f"fd:done:{ids[0]}", b"1")
+        assert all(isinstance(item, JobResult) for item in waiting.result(60))
+
+
+def test_a_lost_job_is_pushed_again_at_the_next_round_as_one_alone_is(desk: Desk) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    ticks = threading.Semaphore(0)
+    with desk.client() as client, ThreadPoolExecutor(1) as pool:
+        sent = client.enqueue_many(many(2), lane="A", targets=["PC1"])
+        ids = [job.job_id for (job,) in sent]
+
+        def gather() -> None:
+            client.waits.gather(ids, 600, on_look=lambda: None, on_tick=ticks.release)
+
+        waiting = pool.submit(gather)
+        assert all(ticks.acquire(timeout=30) for _ in range(2))  # the first look is over
+        with desk.broker.client() as redis:
+            redis.lrem("rq:queue:fd.lane.A@PC1", 0, ids[0])
+        assert all(ticks.acquire(timeout=30) for _ in range(3))  # a round in between, a whole one
+        assert sorted(desk.queued("fd.lane.A@PC1")) == sorted(ids)
+        for job_id in ids:
+            desk.answer(job_id, "PC1")
+        waiting.result(60)
+
+
+def test_a_round_in_which_nothing_happened_costs_the_same_for_2_20_and_600_jobs(
+    desk: Desk,
+) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    costs: dict[int, int] = {}
+    with desk.client() as client:
+        jobs: dict[str, SentJob] = {}
+        for count in (2, 20, 600):
+            sent = client.enqueue_many(many(count - len(jobs)), lane="A")
+            jobs |= {job.job_id: client.waits.sent(job.job_id) for (job,) in sent}
+            rounds = client.waits.rounds()
+            assert rounds.look(jobs, is_new=False).is_whole
+            found: list[Round] = []
+
+            def look(jobs: Any = jobs, found: list[Round] = found, rounds: Any = rounds) -> None:
+                found.append(rounds.look(jobs, is_new=False))
+
+            costs[count] = commands(desk.broker, look).total()
+            assert found[0].due == []
+    assert costs[20] == costs[2]
+    assert costs[600] < 2 * costs[2]  # 500 at once
+
+
+def test_a_round_names_what_has_an_end_or_is_in_nobodys_hands(desk: Desk) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    with desk.client() as client:
+        ids = [job.job_id for (job,) in client.enqueue_many(many(7), lane="A")]
+        jobs = {job_id: client.waits.sent(job_id) for job_id in ids}
+        rounds = client.waits.rounds()
+        rounds.look(jobs, is_new=False)
+        ended, told, lost, taken, claimed, other, _ = ids
+        with desk.broker.client() as redis:
+            redis.set(f"fd:result:{ended}", "whatever it is worth")
+            redis.set(f"fd:receipt:{told}", "whatever it is worth")
+            for job_id in (lost, taken, claimed, other):
+                redis.lrem("rq:queue:fd.lane.A", 0, job_id)
+            redis.rpush("fd:taken:fd.lane.A:PC1", taken)
+            redis.set(f"fd:claim:{claimed}", "PC1/x")
+            redis.rpush("fd:taken:fd.lane.A:PC2", *["x"] * 1_500, other)
+        found = rounds.look(jobs, is_new=False)
+        assert (sorted(found.due), found.is_whole) == (sorted([ended, told, lost]), False)
+        assert rounds.look(jobs, is_new=True).due == ids
 
 
 def test_jobs_are_given_up_while_the_broker_is_away(desk: Desk) -> None:

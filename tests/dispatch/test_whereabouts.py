@@ -80,3 +80,12 @@ def test_a_broker_that_does_not_tell_what_it_is_has_no_mark_twice(desk: Desk) ->
     with desk.broker.client() as redis:
         redis.execute_command("ACL", "SETUSER", "default", "-info")
     assert queue.data_mark() != queue.data_mark()
+
+
+def test_a_job_is_seen_at_both_ends_of_a_long_queue_and_in_its_middle(desk: Desk) -> None:
+    ids = [f"{number:020x}" for number in range(1_000)]
+    with desk.broker.client() as redis:
+        redis.rpush("rq:queue:fd.lane.A@PC1", *ids)
+    for job_id in (ids[0], ids[255], ids[256], ids[600], ids[-1]):
+        assert where(desk, job_id)[0] is Place.LISTED
+    assert where(desk, "f" * 20)[0] is Place.ABSENT

@@ -1,0 +1,85 @@
+"""Which of many jobs need a look: what has an end, or is in nobody's hands. All of them at once.
+
+One script for up to 500 jobs of a queue, in one step: what counts is how many lists they may stand
+in, not how many jobs they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from contracts import naming
+from contracts.ids import checked_job_id
+from dispatch.queue.bounded_reads import run_reading
+from dispatch.queue.link import BrokerLink, translated
+
+# KEYS: the results of all jobs, their receipts, their claims, then lists. ARGV: how many jobs, and
+# their ids. What is there of all of them is counted first, and looked for where there is something.
+_UNSETTLED: Final = """
+local n, open, found = tonumber(ARGV[1]), {}, {}
+local function count(first, jobs)
+    local keys = {}
+    for _, i in ipairs(jobs) do keys[#keys + 1] = KEYS[first + i] end
+    return #keys == 0 and 0 or redis.call('EXISTS', unpack(keys))
+end
+local function without(first, jobs)
+    if count(first, jobs) == 0 then return jobs end
+    local rest = {}
+    for _, i in ipairs(jobs) do
+        if redis.call('EXISTS', KEYS[first + i]) == 0 then rest[#rest + 1] = i end
+    end
+    return rest
+end
+local function add(jobs)
+    for _, i in ipairs(jobs) do found[#found + 1] = ARGV[i + 1] end
+end
+for i = 1, n do open[i] = i end
+local rest = without(n, without(0, open))
+local is_open = {}
+for _, i in ipairs(rest) do is_open[ARGV[i + 1]] = i end
+for i = 1, n do if not is_open[ARGV[i + 1]] then add({i}) end end
+local left = #rest
+for k = 3 * n + 1, #KEYS do
+    local from, part = 0, {}
+    if left > 0 and redis.call('TYPE', KEYS[k]).ok == 'list' then
+        repeat
+            part = redis.call('LRANGE', KEYS[k], from, from + 999)
+            for _, id in ipairs(part) do
+                if is_open[id] then is_open[id], left = nil, left - 1 end
+            end
+            from = from + 1000
+        until #part < 1000 or left == 0
+    end
+end
+local lost = {}
+for _, i in ipairs(rest) do
+    if is_open[ARGV[i + 1]] then lost[#lost + 1] = i end
+end
+if count(2 * n, lost) < #lost then add(without(2 * n, lost)) end
+return found
+"""
+_JOBS_MAX: Final = 500  # of one script, so that it holds the broker up for no more than moments
+_HOSTS_MAX: Final = 1_000
+
+
+def find_unsettled(
+    link: BrokerLink, queue_name: str, job_ids: Sequence[str], hosts: Sequence[str]
+) -> list[str]:
+    """Return those jobs, all pushed into one queue, that have a result or a receipt at the broker
+    (whatever it is worth), or that no list holds and nobody claims.
+
+    `hosts` are the names of all who may have taken them. Raises Unavailable.
+    """
+    lists = [naming.rq_list(queue_name)]
+    lists += [naming.taken_list(queue_name, host) for host in hosts[:_HOSTS_MAX]]
+    found: list[str] = []
+    for first in range(0, len(job_ids), _JOBS_MAX):
+        some = [checked_job_id(job_id) for job_id in job_ids[first : first + _JOBS_MAX]]
+        keys = [naming.result_key(job_id) for job_id in some]
+        keys += [naming.receipt_key(job_id) for job_id in some]
+        keys += [naming.claim_key(job_id) for job_id in some]
+        with translated(link.url):
+            told = run_reading(link.connection, _UNSETTLED, [*keys, *lists], len(some), *some)
+        found += [item.decode("utf-8", "replace") for item in cast("list[bytes]", told)]
+    return found
