@@ -7,23 +7,12 @@ is the result's alone.
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
 
 from contracts import limits
+from contracts.delivery_code import DeliveryCode as DeliveryCode  # noqa: PLC0414 - named here, too
 from contracts.errors import EnvelopeRefused, InvalidRequest
 from contracts.strict_json import parse_strict_object
-
-
-class DeliveryCode(StrEnum):
-    """What a host did with a message."""
-
-    ACCEPTED = "accepted"  # its claim is on the host's disk: it reaches exactly one result
-    DUPLICATE = "duplicate"  # the host has this job already; nothing was started
-    REFUSED = "refused"  # the host will not do what was asked; `note` says why
-    UNKNOWN = "unknown"  # the host knows no such job
-    CANCELLING = "cancelling"  # the job is being ended, or will never start
 
 
 class DeliveryClaims(BaseModel):

@@ -6,20 +6,11 @@ for its sender alone; a host's result that comes later is kept and shown beside 
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from pydantic import BaseModel, ConfigDict, StrictInt, StrictStr, ValidationError
 
 from contracts.errors import EnvelopeRefused, InvalidRequest
+from contracts.receipt_code import ReceiptCode as ReceiptCode  # noqa: PLC0414 - named here, too
 from contracts.strict_json import parse_strict_object
-
-
-class ReceiptCode(StrEnum):
-    """Why a sender ended a job; the same word is the risk code of the result that is shown."""
-
-    ABANDONED = "abandoned"  # given up: what the host did, if anything, is not known here
-    EXPIRED = "expired"  # no host took it before its time ran out
-    CANCELLED = "cancelled"  # taken back before any host had it
 
 
 class ReceiptClaims(BaseModel):

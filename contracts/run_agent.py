@@ -16,20 +16,11 @@ from contracts import limits
 from contracts.agent_name import AgentName as AgentName  # noqa: PLC0414 - named here, too
 from contracts.reason import Reason
 from contracts.sandbox import SandboxReport
+from contracts.status import Status as Status  # noqa: PLC0414 - named here, too
 from contracts.usage import Usage
 
 KIND = "run_agent"
 CONTRACT_REVISION = 1  # counts additive changes of the request; a heartbeat names it
-
-
-class Status(StrEnum):
-    """The five statuses of the contract. There will be no sixth."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    TIMED_OUT = "timed_out"
-    RATE_LIMITED = "rate_limited"
-    APPROVAL_REQUIRED = "approval_required"
 
 
 class RunAgentRequest(BaseModel):

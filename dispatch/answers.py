@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from contracts.clock import Clock
 from contracts.errors import KeysRefused, Refused, Unavailable
 from contracts.ids import checked_job_id
-from contracts.receipt import ReceiptCode
 from dispatch.http.doors import Doors
 from dispatch.keyring import SenderKeyring
 from dispatch.queue import FleetQueue
-from dispatch.receipts import Receipt, first_receipt, receipt_result, sign_receipt
-from dispatch.results import JobResult, choose_result, told_text
 from dispatch.sent import SentJob, SentJobs
+
+if TYPE_CHECKING:
+    from contracts.receipt_code import ReceiptCode
+    from dispatch.receipts import Receipt
+    from dispatch.results import JobResult
 
 
 class Answers:
@@ -116,6 +119,8 @@ class Answers:
 
         It is on disk when this returns; the broker is told as soon as it can be reached.
         """
+        from dispatch.receipts import first_receipt, sign_receipt
+
         text = sign_receipt(self.keyring, sent, code, now=self._clock.wall())
         kept = self._sent.receipts.keep(sent.job_id, text)
         if kept is None:
@@ -148,6 +153,10 @@ class Answers:
 
     def _real(self, sent: SentJob, stored: Sequence[str]) -> JobResult | None:
         keyring, kept = self.keyring, self._sent.kept_result(sent.job_id)
+        if kept is None and not stored:
+            return None  # the usual case, without the models of a result
+        from dispatch.results import choose_result
+
         found = choose_result([*([kept] if kept else []), *stored], keyring, sent)
         if found is None or kept is not None:
             return found
@@ -156,10 +165,18 @@ class Answers:
 
     def _receipt(self, sent: SentJob, told: str) -> Receipt | None:
         kept = self._sent.receipts.kept(sent.job_id)
-        return first_receipt([text for text in (kept, told) if text], self.keyring, sent)
+        texts = [text for text in (kept, told) if text]
+        if not texts:
+            return None
+        from dispatch.receipts import first_receipt
+
+        return first_receipt(texts, self.keyring, sent)
 
 
 def _stand_in(receipt: Receipt, sent: SentJob) -> JobResult:
+    from dispatch.receipts import receipt_result
+    from dispatch.results import JobResult, told_text
+
     outer, outcome = receipt_result(receipt, sent)
     return JobResult(
         job_id=sent.job_id,

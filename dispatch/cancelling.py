@@ -15,9 +15,8 @@ from typing import Final, Protocol
 from contracts import limits
 from contracts.clock import Clock
 from contracts.errors import InvalidRequest, KeysRefused, Problem, Refused, Unavailable
-from contracts.receipt import ReceiptCode
+from contracts.receipt_code import ReceiptCode
 from dispatch.answers import Answers
-from dispatch.control_signing import sign_cancel
 from dispatch.hosts import HostView
 from dispatch.known_hosts import known_hosts
 from dispatch.queue import FleetQueue, TakenBack
@@ -117,6 +116,8 @@ class Cancelling:
         now = int(self._clock.wall())
         if wish.envelope and 0 <= now - wish.signed_at < _SIGN_AGAIN_S:
             return wish.envelope
+        from dispatch.control_signing import sign_cancel
+
         text = sign_cancel(self._answers.keyring, job, wish.why, now=now)
         self._sent.cancels.keep_signed(job.job_id, text, at=now)
         return text

@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from contracts.errors import ExitCode
-from dispatch.collecting import collect_seldom
+from dispatch.collecting import collect_no_more, collect_seldom
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit. The last boundary: what a verb raised is handled in the verb,
     what click found wrong with the words is handled here."""
     collect_seldom()
-    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+    finally:
+        collect_no_more()
+    sys.exit(code)
+
+
+def _run(words: Sequence[str]) -> int:
+    """Run the verb in `words` and return the exit code; a verb may exit with its own before."""
     try:
         code = command.main(args=words, prog_name="fleet-dispatch", standalone_mode=False)
     except click.ClickException as error:
@@ -162,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         from dispatch.commands.boundary import tell_end
 
         code = int(tell_end(error, as_json="--json" in words))
-    sys.exit(code if isinstance(code, int) else int(ExitCode.OK))
+    return code if isinstance(code, int) else int(ExitCode.OK)
 
 
 def _tell_interrupted(words: Sequence[str]) -> None:

@@ -9,28 +9,28 @@ or disk that is away, WaitTimedOut for a wait that ends first.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from contracts.clock import Clock, SystemClock
 from contracts.errors import FleetError, KeysRefused
 from dispatch.answers import Answers
-from dispatch.bulk import Bulk
 from dispatch.cancelling import Cancelled, Cancelling
 from dispatch.client_sending import ClientSending
 from dispatch.client_views import ClientViews
-from dispatch.config_http import HostSectionOfSender
-from dispatch.enqueuing import Enqueuing
-from dispatch.events import EventFeed
 from dispatch.http.doors import Doors
-from dispatch.job_handle import JobHandle
 from dispatch.keyring import SenderKeyring, ring_or_refusal
 from dispatch.queue import FleetQueue, Pushed
-from dispatch.results import JobResult
 from dispatch.sent import SentJobs
-from dispatch.settings import Settings, load_settings
 from dispatch.sweeper import Sweeper, Swept
 from dispatch.viewing import Viewing
 from dispatch.waits import Waits
+
+if TYPE_CHECKING:
+    from dispatch.config_http import HostSectionOfSender
+    from dispatch.events import EventFeed
+    from dispatch.job_handle import JobHandle
+    from dispatch.results import JobResult
+    from dispatch.settings import Settings
 
 
 class FleetClient(ClientSending, ClientViews):
@@ -55,12 +55,8 @@ class FleetClient(ClientSending, ClientViews):
         self._answers = Answers(keyring, queue, sent, held, doors=doors)
         self._cancelling = Cancelling(self._answers, queue, sent, held, doors=[doors])
         self._sweeper = Sweeper(self._answers, queue, sent, held, self._cancelling)
-        enqueuing = Enqueuing(self._answers, self._sweeper, queue, sent, held)
         ClientSending.__init__(
-            self,
-            enqueuing,
-            Bulk(self._answers, enqueuing, self._sweeper, sent, held),
-            self._doors,
+            self, self._answers, self._sweeper, queue, sent, held, doors=self._doors
         )
         ClientViews.__init__(
             self,
@@ -77,6 +73,8 @@ class FleetClient(ClientSending, ClientViews):
 
         Raises InvalidRequest for a bad configuration and KeysRefused for keys others could read.
         """
+        from dispatch.settings import load_settings
+
         chosen, held = settings or load_settings(), clock or SystemClock()
         keyring = ring_or_refusal(chosen.places.keys_dir, chosen.sender_name, held)
         sent, queue = SentJobs(chosen.places.sent_file), FleetQueue.connect(chosen.redis_url, held)
@@ -131,6 +129,8 @@ class FleetClient(ClientSending, ClientViews):
     def events(self, job: JobHandle | str, from_seq: int = 1) -> EventFeed:
         """Return what reads the events of a job of ours from number `from_seq` on. Raises what
         `result` raises for a job that is none of ours."""
+        from dispatch.events import EventFeed
+
         sent = self._answers.sent_job(_id_of(job))
         ring = self._answers.keyring
         return EventFeed(self._queue, ring, sent, self._clock, from_seq=from_seq)

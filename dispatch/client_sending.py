@@ -1,30 +1,62 @@
-"""The part of a client that sends: one job, many jobs, and a job to a host's own door."""
+"""The part of a client that sends: one job, many jobs, and a job to a host's own door.
+
+What it takes to check and sign is loaded by the first job: a client that only looks sends none.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from contracts import limits
+from contracts.clock import Clock
 from contracts.errors import InvalidRequest
-from contracts.run_agent import KIND, RunAgentRequest
-from dispatch.bulk import Bulk
-from dispatch.bulk_checks import BULK_MAX_PAYLOADS, WantedMany
-from dispatch.config_http import HostSectionOfSender
-from dispatch.enqueuing import Enqueuing, Wanted
-from dispatch.http.address import find_door
-from dispatch.job_handle import JobHandle
+from contracts.kinds import Kind
+from dispatch.answers import Answers
+from dispatch.queue import FleetQueue
+from dispatch.sent import SentJobs
+from dispatch.sweeper import Sweeper
+
+if TYPE_CHECKING:
+    from contracts.run_agent import RunAgentRequest
+    from dispatch.bulk import Bulk
+    from dispatch.config_http import HostSectionOfSender
+    from dispatch.enqueuing import Enqueuing
+    from dispatch.job_handle import JobHandle
+
+KIND: Final = Kind.RUN_AGENT.value
 
 
 class ClientSending:
     """Jobs in. Raises what `FleetClient` says."""
 
     def __init__(
-        self, enqueuing: Enqueuing, bulk: Bulk, doors: Mapping[str, HostSectionOfSender]
+        self,
+        answers: Answers,
+        sweeper: Sweeper,
+        queue: FleetQueue,
+        sent: SentJobs,
+        clock: Clock,
+        *,
+        doors: Mapping[str, HostSectionOfSender],
     ) -> None:
-        self._enqueuing = enqueuing
-        self._bulk = bulk
+        self._parts = answers, sweeper, queue, sent, clock
         self._doors = doors
+
+    @cached_property
+    def _enqueuing(self) -> Enqueuing:
+        from dispatch.enqueuing import Enqueuing
+
+        return Enqueuing(*self._parts)
+
+    @cached_property
+    def _bulk(self) -> Bulk:
+        from dispatch.bulk import Bulk
+
+        answers, sweeper, _, sent, clock = self._parts
+        return Bulk(answers, self._enqueuing, sweeper, sent, clock)
 
     def enqueue_agent(
         self,
@@ -43,6 +75,8 @@ class ClientSending:
         `ttl_s` is how long it may wait for a host. When it raises, nothing is queued, or the same
         call with the same `idempotency_key` finds what was.
         """
+        from contracts.run_agent import RunAgentRequest
+
         given = request.to_payload() if isinstance(request, RunAgentRequest) else request or {}
         return self.enqueue(
             {**given, **request_fields},
@@ -72,6 +106,8 @@ class ClientSending:
         that key. `give_up_after_s`: so many seconds from now this sender ends the job as
         `abandoned` if nothing came. `resend_lane`: see `resend`.
         """
+        from dispatch.enqueuing import Wanted
+
         wanted = Wanted(
             payload=payload,
             kind=kind,
@@ -106,6 +142,8 @@ class ClientSending:
         `KEY#n`, from 1. Raises BulkStopped, which holds the jobs so far, when the broker or the
         disk goes away meanwhile; it is the cause of a KeyboardInterrupt that came meanwhile.
         """
+        from dispatch.bulk_checks import BULK_MAX_PAYLOADS, WantedMany
+
         chosen = list(islice(payloads, BULK_MAX_PAYLOADS + 1))  # one more says that they are many
         named = places or [f"payload {number}" for number in range(1, len(chosen) + 1)]
         wanted = WantedMany(
@@ -135,6 +173,9 @@ class ClientSending:
     ) -> JobHandle:
         """Hand `payload` to a host's HTTP door; it is on that disk when this returns. `target` is a
         name or a URL in config.toml; another URL gets a job for the lane."""
+        from dispatch.enqueuing import Wanted
+        from dispatch.http.address import find_door
+
         wanted = Wanted(
             payload=payload,
             kind=kind,

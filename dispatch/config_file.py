@@ -29,7 +29,6 @@ from contracts.errors import InvalidRequest, Problem
 from dispatch.config_agents import AgentSection, GovernorSection
 from dispatch.config_http import HostSectionOfSender, HttpSection
 from dispatch.config_worktrees import WorktreeSection, WorktreesSection
-from validation.checks import DETECTOR_NAMES
 
 DEFAULT_REDIS_URL: Final = "redis://127.0.0.1:6379/0"
 # The validator's own clamp: it has the same kind of deadline as an agent, and never none.
@@ -101,6 +100,8 @@ class WatchSection(_Section):
 
 def _known_detector(name: str) -> str:
     """Return `name`. One that we do not know would detect nothing, and nobody would notice."""
+    from validation.checks import DETECTOR_NAMES  # loaded where a file names one
+
     if name not in DETECTOR_NAMES:
         known = ", ".join(DETECTOR_NAMES)
         raise PydanticCustomError(

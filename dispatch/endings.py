@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from contracts import limits
-from contracts.receipt import ReceiptCode
+from contracts.receipt_code import ReceiptCode
 from dispatch.hosts import HostView
 from dispatch.queue import Place, Whereabouts
 from dispatch.sent import SentJob

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from typing import TYPE_CHECKING, Final
 
 from contracts.naming import host_audience
 from dispatch.queue import HostTrace
 from dispatch.times import last_seen_words, read_seconds, rfc3339
-from validation.inert import one_line
+
+if TYPE_CHECKING:
+    from dispatch.heartbeats import Heartbeat
 
 QUEUED: Final = "queued"
 LIVE: Final = "live"
@@ -19,38 +19,6 @@ DRAINING: Final = "draining"  # it lets its jobs finish, and takes no other
 STOPPED: Final = "stopped"
 HOST_LOST: Final = "host_lost"  # silence alone: whether it is gone, nobody but itself can say
 NEVER_SEEN: Final = "never_seen"
-
-
-def _short(value: object) -> object:
-    return one_line(value, 100) if isinstance(value, str) else value
-
-
-def _note(value: object) -> object:
-    return one_line(value, 500) if isinstance(value, str) else value
-
-
-_Text = Annotated[str, BeforeValidator(_short)]
-
-
-class Heartbeat(BaseModel):
-    """What a listener says of itself every few seconds. Unknown fields are kept."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    host: _Text
-    os: _Text = ""
-    lanes: tuple[_Text, ...] = ()
-    agents: dict[_Text, _Text] = Field(default_factory=dict)
-    slots: int = 0
-    free: int = 0
-    jobs: tuple[_Text, ...] = ()  # the ids of those in its hands
-    pid: int = 0
-    contractRevision: int = 0
-    version: _Text = ""
-    seenAt: float = 0.0
-    draining: bool = False
-    held: tuple[str, ...] = ()  # signed statements of the keys that it holds
-    note: Annotated[str, BeforeValidator(_note)] = ""  # what its owner should know
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +55,6 @@ class HostView:
         return self.beat is not None and not self.beat.draining and lane in self.beat.lanes
 
 
-def read_heartbeat(name: str, text: str | None) -> Heartbeat | None:
-    """Return the heartbeat in `text`, None when there is none or it is not that host's."""
-    if text is None:
-        return None
-    try:
-        beat = Heartbeat.model_validate_json(text)
-    except ValidationError:
-        return None
-    return beat if beat.host == name else None
-
-
 def view_hosts(
     traces: Iterable[HostTrace], granted: Sequence[tuple[str, Sequence[str]]]
 ) -> list[HostView]:
@@ -108,12 +65,19 @@ def view_hosts(
     lanes = {name: tuple(sorted(held)) for name, held in granted}
     views = {name: HostView(name=name, last_seen=None, beat=None) for name in lanes}
     for name, seen, text, farewell in traces:
-        beat = read_heartbeat(name, text)
+        beat = None if text is None else _read_heartbeat(name, text)
         stopped_at = read_seconds(farewell) if beat is None else None
         views[name] = HostView(name=name, last_seen=seen, beat=beat, stopped_at=stopped_at)
     return [
         replace(view, granted_lanes=lanes.get(name, ())) for name, view in sorted(views.items())
     ]
+
+
+def _read_heartbeat(name: str, text: str) -> Heartbeat | None:
+    # its model is loaded where there is one to be read
+    from dispatch.heartbeats import read_heartbeat
+
+    return read_heartbeat(name, text)
 
 
 def waiting_state(aud: str, lane: str, hosts: Sequence[HostView], *, now: float) -> tuple[str, str]:

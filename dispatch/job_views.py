@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from contracts import limits
-from contracts.run_agent import Status
+from contracts.status import Status
 from dispatch.endings import is_claim_unknown
 from dispatch.hosts import (
     HOST_LOST,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from contracts.errors import KeysRefused
 from contracts.naming import lane_queue
-from dispatch.holdings import note_held
 from dispatch.hosts import HostView, no_listener_words, view_hosts
 from dispatch.keyring import SenderKeyring
 from dispatch.queue import FleetQueue
@@ -24,8 +23,10 @@ def known_hosts(keyring: SenderKeyring | KeysRefused, queue: FleetQueue) -> list
         names = {grant.host for grant in keyring.grants}
         granted = {name: sorted(keyring.lanes_of(name) or ()) for name in names}
     hosts = view_hosts(queue.heartbeats(), list(granted.items()))
-    if isinstance(keyring, SenderKeyring):
-        beats = [host.beat for host in hosts if host.beat is not None]
+    beats = [host.beat for host in hosts if host.beat is not None]
+    if isinstance(keyring, SenderKeyring) and any(beat.held for beat in beats):
+        from dispatch.holdings import note_held
+
         note_held(keyring, ((beat.host, text) for beat in beats for text in beat.held))
     return hosts
 

@@ -12,7 +12,6 @@ from contracts.ids import new_job_id
 from contracts.run_agent import RunAgentRequest
 from contracts.strict_json import dump_strict
 from dispatch.keyring import SenderKeyring
-from dispatch.queue import Outgoing
 from dispatch.routing import Route
 from dispatch.sent import SentJob
 from validation.admission import JobRequest
@@ -61,14 +60,4 @@ def sign_job(
         ticket=run.ticket if run else "",
         repo=run.repo if run else "",
         mode=run.effective_mode if run else "",
-    )
-
-
-def outgoing(job: SentJob) -> Outgoing:
-    """Return `job` as the queue takes it, with what people are shown of it."""
-    shown = {"jti": job.job_id, "aud": job.aud, "lane": job.lane, "kind": job.kind}
-    shown |= {"agent": job.agent, "ticket": job.ticket, "repo": job.repo, "mode": job.mode}
-    shown |= {"state": "queued", "enqueued_at": str(job.iat), "updated_at": str(job.iat)}
-    return Outgoing(
-        job_id=job.job_id, queue_name=job.queue_name, envelope_text=job.envelope, shown=shown
     )

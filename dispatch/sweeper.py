@@ -18,9 +18,9 @@ from typing import Final
 
 from contracts import limits
 from contracts.clock import Clock
-from contracts.delivery import DeliveryCode
+from contracts.delivery_code import DeliveryCode
 from contracts.errors import AnswerLost, FleetError, InvalidRequest, Problem
-from contracts.receipt import ReceiptCode
+from contracts.receipt_code import ReceiptCode
 from dispatch.answers import Answers
 from dispatch.cancelling import Cancelling, CancelState
 from dispatch.endings import (
@@ -33,9 +33,9 @@ from dispatch.endings import (
 )
 from dispatch.hosts import HostView
 from dispatch.known_hosts import known_hosts
+from dispatch.outgoing import outgoing
 from dispatch.queue import FleetQueue, Place, Pushed, Whereabouts
 from dispatch.sent import SentJob, SentJobs
-from dispatch.signing import outgoing
 
 SWEEP_MAX: Final = 50  # jobs in one sweep: about as many round trips to the broker
 

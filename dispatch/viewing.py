@@ -16,7 +16,6 @@ from contracts.errors import (
     Unavailable,
 )
 from dispatch.answers import Answers
-from dispatch.deliveries import open_delivery
 from dispatch.hosts import HostView
 from dispatch.job_views import Ended, JobView, view_job
 from dispatch.queue import FleetQueue, Whereabouts
@@ -78,6 +77,8 @@ class Viewing:
 
     def _told(self, sent: SentJob) -> str:
         """Return what hosts answered, signed, to further copies of a job; "" where they did not."""
+        from dispatch.deliveries import open_delivery
+
         counts: Counter[tuple[str, str]] = Counter()
         for text in read_deliveries(self._queue, sent.job_id):
             with contextlib.suppress(

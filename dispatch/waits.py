@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contracts.clock import Clock
 from contracts.errors import FleetError, Unavailable, WaitTimedOut
@@ -18,10 +18,12 @@ from dispatch.gathering import Gathering
 from dispatch.hosts import HostView
 from dispatch.http.doors import LONG_POLL_S
 from dispatch.queue import FleetQueue
-from dispatch.results import JobResult
 from dispatch.rounds import Rounds
 from dispatch.sent import SentJob, SentJobs
 from dispatch.sweeper import Sweeper, checked_give_up
+
+if TYPE_CHECKING:
+    from dispatch.results import JobResult
 
 _RETRY_PAUSE_S: Final = 2.0  # between two knocks at a door where nobody answers
 

@@ -76,7 +76,7 @@ def _brief(seen: str) -> str:
 
 
 def _row(view: HostView) -> dict[str, Any]:
-    from dispatch.hosts import Heartbeat
+    from dispatch.heartbeats import Heartbeat
 
     beat = view.beat or Heartbeat(host=view.name)
     return {

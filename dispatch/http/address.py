@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from contracts.errors import InvalidRequest, Problem, Refused
 from contracts.ids import is_name
-from dispatch.config_http import HostSectionOfSender
+
+if TYPE_CHECKING:
+    from dispatch.config_http import HostSectionOfSender
 
 _PORTS: Final = {"http": 80, "https": 443}
 

@@ -12,19 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from contracts import limits
-from contracts.ask import Asked
 from contracts.clock import Clock
-from contracts.delivery import DeliveryClaims, DeliveryCode
+from contracts.delivery_code import DeliveryCode
 from contracts.errors import AnswerLost, EnvelopeRefused, KeysRefused, Refused, Unavailable
-from dispatch.config_http import HostSectionOfSender
-from dispatch.control_signing import sign_ask
-from dispatch.deliveries import open_delivery
 from dispatch.http.address import DoorAddress, parse_door_url
 from dispatch.http.refusals import refusal_of
 from dispatch.keyring import SenderKeyring
 from dispatch.sent import SentJob
 
 if TYPE_CHECKING:
+    from contracts.delivery import DeliveryClaims
+    from dispatch.config_http import HostSectionOfSender
     from dispatch.http.exchange import Reply
 
 LONG_POLL_S: Final = 25.0  # below the host's own bound, and below most idle limits on the way
@@ -92,6 +90,9 @@ class Doors:
         Raises Unavailable, and Refused (`unknown_there`) when the host says that it has no such
         job though it took it once.
         """
+        from contracts.ask import Asked
+        from dispatch.control_signing import sign_ask
+
         address = self._address(job)
         host = job.target or job.door_host or address.name
         if not host:
@@ -175,6 +176,8 @@ class Doors:
             raise AnswerLost(
                 f"{address.url} cannot answer now ({reply.status})", remedy="ask again"
             )
+        from dispatch.deliveries import open_delivery
+
         try:
             return open_delivery(reply.text, self._keyring, job, nonce=nonce)
         except EnvelopeRefused as error:

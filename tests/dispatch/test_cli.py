@@ -229,3 +229,15 @@ def test_the_help_of_a_verb_with_verbs_cuts_no_sentence_short() -> None:
         listed = said.partition("Verbs:")[2]
         assert listed and "..." not in listed, name
         assert all(sub in listed for sub in group.commands), name
+
+
+def test_a_verb_that_ends_looks_for_no_garbage_among_what_it_loaded() -> None:
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print('held', gc.get_freeze_count(), gc.get_count()[0]))\n"
+        "from dispatch.cli import main\n"
+        "main(['--version'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    held, young = done.stdout.splitlines()[-1].split()[1:]
+    assert (done.returncode, int(held) > 1_000, int(young) < 100) == (0, True, True)

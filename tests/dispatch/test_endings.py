@@ -8,7 +8,8 @@ import pytest
 
 from contracts.receipt import ReceiptCode
 from dispatch.endings import ending_of, is_claim_unknown, is_due, may_push_again
-from dispatch.hosts import Heartbeat, HostView
+from dispatch.heartbeats import Heartbeat
+from dispatch.hosts import HostView
 from dispatch.queue import Place, Whereabouts
 from dispatch.sent import SentJob
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.run_agent import Status
+from dispatch.heartbeats import Heartbeat, read_heartbeat
 from dispatch.hosts import (
-    Heartbeat,
     HostView,
-    read_heartbeat,
     state_words,
     view_hosts,
     waiting_state,

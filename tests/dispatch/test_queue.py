@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import threading
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -54,6 +56,19 @@ def test_a_pushed_job_has_the_shapes_of_the_wire(broker: Broker, queue: FleetQue
         assert client.ttl(f"fd:job:{JOB}") > 0
     assert queue.shown(JOB) == {"jti": JOB, "lane": "A", "state": "queued"}
     assert _list(broker) == [JOB.encode()]
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"), [("e" * 5_000, 5_000, 5_200), ("e" * 20_000, 1, 1_000)]
+)
+def test_a_small_job_is_stored_as_it_is_and_a_large_one_is_packed(
+    broker: Broker, queue: FleetQueue, text: str, least: int, most: int
+) -> None:
+    queue.push(text, JOB, QUEUE, {})
+    with broker.client() as client:
+        data: bytes = client.hget(f"rq:job:{JOB}", "data")  # type: ignore[assignment]
+    assert least <= len(data) <= most
+    assert json.loads(zlib.decompress(data)) == ["worker.entry.run_envelope", None, [text], {}]
 
 
 def test_a_job_is_pushed_once_whoever_repeats_it(broker: Broker, queue: FleetQueue) -> None:

