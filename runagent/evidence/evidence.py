@@ -81,7 +81,8 @@ class EvidenceCollector:
             self._shared = self._read_shared(deadline)
             self._branches = read_branches(self._worktree.common_dir)
         settled = replace(start, changed=(), renames=())  # from here on they are the start
-        self._start = self._tree.start(settled, deadline)
+        seen = None if start.changed else self._worktree.seen
+        self._start = self._tree.start(settled, deadline, seen)
         self._hidden_at_start = self._hidden_by_index()  # of a sparse checkout
         return start
 

@@ -15,7 +15,7 @@ from runagent.evidence.conversions import rewrites_on_checkout
 from runagent.evidence.ignored_paths import IgnoredPaths
 from runagent.evidence.snapshot import Snapshot, take_snapshot
 from runagent.files.file_looks import TreeLook, TreeWatcher
-from runagent.files.manifest import ManifestBounds
+from runagent.files.manifest import Manifest, ManifestBounds
 from runagent.files.tree_differences import tell_differences
 from runagent.git.shadow_git import ShadowGit
 
@@ -48,8 +48,11 @@ class TreeEvidence:
         root = self._shadow.work_tree
         return TreeWatcher(root, algorithm=algorithm, bounds=self._bounds, asks_clock=True)
 
-    def start(self, snapshot: Snapshot, deadline: Deadline) -> TreeState:
-        """Look at the fresh checkout, of which git said `snapshot`."""
+    def start(
+        self, snapshot: Snapshot, deadline: Deadline, seen: Manifest | None = None
+    ) -> TreeState:
+        """Look at the fresh checkout, of which git said `snapshot`. `seen` is an earlier look of
+        the host's, since which nobody was to write there."""
         entries, root = snapshot.entries, self._shadow.work_tree
         object_id = next(iter(entries.values()), b"").rpartition(b" ")[2]
         algorithm = "sha256" if len(object_id) == _SHA256_CHARS else "sha1"
@@ -60,6 +63,7 @@ class TreeEvidence:
             deadline,
             entries,
             lambda path: rewritten or (path not in entries and path not in ignored),
+            seen if self._bounds == ManifestBounds() else None,
         )
         return TreeState(snapshot=snapshot, files=files)
 

@@ -7,6 +7,7 @@ checkout, so that the start costs no read.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -62,11 +63,16 @@ class TreeWatcher:
         deadline: Deadline,
         stored: Mapping[bytes, bytes],
         wants: Callable[[bytes], bool],
+        seen: Manifest | None = None,
     ) -> TreeLook:
         """Look at the fresh checkout. `stored` are the entries of our own index after it; the
-        files that it `wants` are read: those of which that index does not say what they hold."""
-        manifest = self.walk(deadline, None)
-        files = {path for path, item in manifest.paths() if is_file(item) and wants(path)}
+        files that it `wants` are read: those of which that index does not say what they hold.
+        `seen` is an earlier look by the host: it is taken for this one while every name stands
+        as it did. What anybody wrote to a file since shows at the next look."""
+        if seen is None or not _names_stand(self._root, seen):
+            seen = self.walk(deadline, None)
+        manifest = seen
+        files = {path for path, item in manifest.paths() if wants(path) and is_file(item)}
         look = TreeLook(manifest=manifest, stored=stored)
         return self._having_read(look, files, {}, deadline)
 
@@ -111,6 +117,22 @@ class TreeWatcher:
         return TreeLook(
             manifest=look.manifest, contents=contents, unread=unread, stored=look.stored
         )
+
+
+def _names_stand(root: str, manifest: Manifest) -> bool:
+    """Say whether each folder holds the names of `manifest`, no more and no less, the root's own
+    `.git` aside. No agent has been there yet."""
+    top = os.fsencode(root)
+    try:
+        for folder, names in manifest.folders.items():
+            found = set(os.listdir(joined(top, folder) if folder else top))
+            if not folder:
+                found.discard(b".git")
+            if found != names.keys():
+                return False
+    except OSError:
+        return False
+    return True
 
 
 def _in_doubt(

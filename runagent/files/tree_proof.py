@@ -13,7 +13,7 @@ import os
 from typing import Final
 
 from runagent.deadline import Deadline
-from runagent.files.manifest import TELLS_CHANGES, joined
+from runagent.files.manifest import TELLS_CHANGES, Manifest, joined
 from runagent.files.manifest_walk import take_manifest
 
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
@@ -24,9 +24,19 @@ def proof_of(tree: str, deadline: Deadline) -> str:
     time at which it was read. "" when that proves nothing: something could not be looked at, a
     `.git` stands there, or the system does not tell of changes. Raises OSError for a folder that
     went away meanwhile."""
+    return prove(tree, deadline)[0]
+
+
+def prove(tree: str, deadline: Deadline) -> tuple[str, Manifest]:
+    """Return what `proof_of` does, and the look that it was made of, with the file system's clock.
+    Raises as that does."""
     if not TELLS_CHANGES or os.path.lexists(os.path.join(tree, ".git")):
-        return ""
-    manifest = take_manifest(tree, deadline)
+        return "", Manifest()
+    manifest = take_manifest(tree, deadline, asks_clock=True)
+    return _digest_of(tree, manifest), manifest
+
+
+def _digest_of(tree: str, manifest: Manifest) -> str:
     if manifest.problems or manifest.unreadable or not manifest.is_whole:
         return ""
     digest = hashlib.sha256(_boot())

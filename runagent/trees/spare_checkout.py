@@ -13,12 +13,13 @@ import os
 import shutil
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from contracts.errors import FleetError, Refused
 from runagent.deadline import Deadline
-from runagent.files.tree_proof import proof_of
+from runagent.files.manifest import Manifest
+from runagent.files.tree_proof import proof_of, prove
 from runagent.git.repository import Repository
 from runagent.git.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
 from runagent.git.trusted_git import TrustedGit
@@ -45,6 +46,7 @@ class Warm:
     spare: Spare
     tree: str
     shadow_dir: str  # the host's git directory for it, the job's own
+    seen: Manifest | None = None  # the look that proved it, where nothing was written since
 
 
 def make_spare(
@@ -91,7 +93,7 @@ def make_spare(
     )
     if shown or not proof or proof_of(spare.tree, deadline) != proof:
         raise _no_spare("its files are not what the commit says right after the checkout")
-    return _proved(spare, proof)
+    return replace(spare, proof=proof, index_sha256=digest_of(spare.index))
 
 
 def warm_up(
@@ -116,8 +118,9 @@ def warm_up(
         if spare is None:
             return None
         try:
-            if _move(spare, git, commit, shadow, volume_of, deadline):
-                return Warm(spare=spare, tree=spare.tree, shadow_dir=shadow.directory)
+            warm = _move(spare, git, commit, shadow, volume_of, deadline)
+            if warm is not None:
+                return warm
         except (FleetError, OSError):
             pass
         shutil.rmtree(shadow.directory, ignore_errors=True)
@@ -163,32 +166,39 @@ def _move(
     shadow: ShadowGit,
     volume_of: str,
     deadline: Deadline,
-) -> bool:
+) -> Warm | None:
     settings = git.settings(INERT_PATTERN)
-    if not _is_sound(spare, settings, volume_of, deadline):
-        return False
+    seen = _look_at_sound(spare, settings, volume_of, deadline)
+    if seen is None:
+        return None
     _make_shadow(shadow, spare, settings, commit)
     shutil.copyfile(spare.index, shadow.index_path)
     if digest_of(shadow.index_path) != spare.index_sha256:
-        return False
+        return None
+    warm = Warm(spare=spare, tree=spare.tree, shadow_dir=shadow.directory)
+    if commit == spare.base_commit:
+        return replace(warm, seen=seen)  # there is nothing to write
     here = ShadowGit.beside(shadow, shadow.directory, spare.tree)
-    if commit != spare.base_commit and _writes_otherwise(here, spare.base_commit, commit, deadline):
-        return False
+    if _writes_otherwise(here, spare.base_commit, commit, deadline):
+        return None
     check_out(here, deadline)
-    return True
+    return warm
 
 
-def _is_sound(
+def _look_at_sound(
     spare: Spare, settings: Mapping[str, str], volume_of: str, deadline: Deadline
-) -> bool:
-    """Say whether the spare is, to the last file, what was checked out into it."""
-    return (
+) -> Manifest | None:
+    """Return what stands in the spare, None unless that is, to the last file, what was checked out
+    into it."""
+    if not (
         identity_of_repository(spare.common_dir) == spare.repository
         and manner_of(settings, spare.common_dir) == spare.manner
         and os.lstat(spare.tree).st_dev == os.stat(volume_of).st_dev
         and bool(spare.proof)
-        and proof_of(spare.tree, deadline) == spare.proof
-    )
+    ):
+        return None
+    proof, seen = prove(spare.tree, deadline)
+    return seen if proof == spare.proof else None
 
 
 def _writes_otherwise(shadow: ShadowGit, old: str, new: str, deadline: Deadline) -> bool:
@@ -224,19 +234,6 @@ def _refuse_unfit(shadow: ShadowGit, commit: str, max_bytes: int, deadline: Dead
         total += int(words[3]) if len(words) > 3 and words[3].isdigit() else 0
     if total > max_bytes:
         raise _no_spare(f"its files hold {total} bytes, and {max_bytes} are left for spares")
-
-
-def _proved(spare: Spare, proof: str) -> Spare:
-    return Spare(
-        name=spare.name,
-        folder=spare.folder,
-        common_dir=spare.common_dir,
-        repository=spare.repository,
-        base_commit=spare.base_commit,
-        manner=spare.manner,
-        proof=proof,
-        index_sha256=digest_of(spare.index),
-    )
 
 
 def _no_spare(why: str) -> Refused:

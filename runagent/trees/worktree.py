@@ -14,7 +14,7 @@ import shutil
 import stat
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from contracts import naming
@@ -22,6 +22,7 @@ from contracts.errors import CouldNotCheck, FleetError, RepositoryRefused
 from contracts.ids import checked_job_id
 from contracts.run_agent import Risk
 from runagent.deadline import Deadline
+from runagent.files.manifest import Manifest
 from runagent.git.repo_lock import hold_repo_lock
 from runagent.git.repository import admit_repository, choose_base
 from runagent.git.shadow_git import INERT_PATTERN, ShadowGit
@@ -60,6 +61,8 @@ class Worktree:
     admin_dir: str = ""  # the worktree's own git directory
     pointer: bytes = b""  # the bytes of its `.git` file as git wrote them
     notes: tuple[Risk, ...] = ()
+    # The host's own look that proved these files, of a spare that nothing was written into since.
+    seen: Manifest | None = field(default=None, compare=False, repr=False)
 
 
 def prepare_worktree(
@@ -139,6 +142,7 @@ def prepare_worktree(
             trees.stands(job_id, admin_dir=draft.admin_dir, identity=identity_of_new(draft.path))
         shadow = ShadowGit(draft.shadow_dir, draft.path, runner)
         filled = _fill(draft, repository.git, shadow, deadline, is_filled=is_warm)
+        filled = replace(filled, seen=warm.seen if warm is not None and is_warm else None)
         extras = Extras(options or WorktreeOptions(), environment or {}, runner)
         filled = replace(filled, notes=extras.put_in(shadow, draft.repo, deadline))
         undo.pop_all()

@@ -15,6 +15,7 @@ from runagent.evidence.weighing import Evidence
 from runagent.process import ProcessRunner, system_runner
 from runagent.trees.spare import NO_SPARES, SpareStore
 from runagent.trees.worktree import Worktree, prepare_worktree
+from runagent.trees.worktree_options import WorktreeOptions
 
 Act = Callable[[Path], None]
 
@@ -74,6 +75,7 @@ def prepare(
     deadline_s: float = 60.0,
     runner: ProcessRunner | None = None,
     spares: SpareStore = NO_SPARES,
+    options: WorktreeOptions | None = None,
 ) -> Worktree:
     """Make a job's worktree of `repo`, its shadow below `state`."""
     job = job_id or new_job_id()
@@ -87,6 +89,7 @@ def prepare(
         runner=runner or system_runner(),
         deadline_s=deadline_s,
         spares=spares,
+        options=options,
     )
 
 
