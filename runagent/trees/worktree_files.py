@@ -25,6 +25,7 @@ from runagent.trees.worktree_metadata import NO_SPACE
 
 _FILTER: Final = re.compile(rb"(?:^|\s)filter=([A-Za-z0-9_.-]+)")
 _ATTRIBUTES_MAX_BYTES: Final = 1024 * 1024
+_WORKERS_MORE_THAN_CORES_MAX: Final = 8
 _NAMED: Final = 10  # names in a risk's message; the rest is counted
 _MISSING: Final = re.compile(
     r"missing blob|unable to read|cannot read object|not our ref|could not fetch|promisor"
@@ -59,16 +60,24 @@ def fill_worktree(
 
 
 def check_out(shadow: ShadowGit, deadline: Deadline, *, workers: int = 0) -> None:
-    """Bring the tree of `shadow` to its HEAD: what its index holds already is left as it lies.
+    """Bring the tree of `shadow` to its HEAD: what its index holds already is left as it lies. 0
+    `workers` are as many as are of use here.
 
     Raises as `fill_worktree` does.
     """
-    # Measured: parallel checkout halves the time; 0 means as many workers as there are cores.
+    number = str(workers or workers_of(os.cpu_count() or 1))
     outcome = shadow.attempt(
-        ("read-tree", "-m", "-u", "HEAD"), deadline, settings={"checkout.workers": str(workers)}
+        ("read-tree", "-m", "-u", "HEAD"), deadline, settings={"checkout.workers": number}
     )
     if outcome.state is not EndState.EXITED or outcome.exit_code != 0:
         raise _refusal(outcome, deadline)
+
+
+def workers_of(cores: int) -> int:
+    """Return how many workers a checkout gets on a machine of so many cores. Measured on two with
+    10,000 files: two take 0.51 of one's time, four 0.46, eight as much as four. Each waits for the
+    disk, so that a few more than cores are of use; where there are many it was not measured."""
+    return max(cores, min(2 * cores, _WORKERS_MORE_THAN_CORES_MAX))
 
 
 def share_index(shadow: ShadowGit, admin_dir: str) -> None:
