@@ -13,15 +13,13 @@ from contracts.errors import CouldNotCheck, Refused
 from runagent.deadline import Deadline
 from runagent.evidence.evidence import EvidenceCollector
 from runagent.files.tree_proof import proof_of
-from runagent.git.repository import admit_repository
 from runagent.git.shadow_git import ShadowGit
 from runagent.git.trusted_git import TrustedGit
 from runagent.process import ProcessSpec, RunningProcess, system_runner
 from runagent.trees.spare import NO_SPARES
-from runagent.trees.spare_checkout import make_spare, put_in_place, warm_up
+from runagent.trees.spare_checkout import put_in_place, warm_up
 from runagent.trees.tree_registry import NoTreeRegistry
 from runagent.trees.worktree import Worktree, prepare_worktree, remove_worktree, unlock_worktree
-from runagent.trees.worktree_files import workers_of
 from tests.support.repositories import attempt_git, git, make_repository, prepare
 from tests.support.spares import OneSpare
 
@@ -374,38 +372,6 @@ def test_one_command_fills_a_worktree_and_one_more_is_asked_when_the_base_moved(
     prepare(repo, tmp_path / "warm", runner=warm, spares=spares)
     assert cold.commands == ["read-tree"]
     assert warm.commands == ["diff-tree", "read-tree"]
-
-
-class _Workers:
-    def __init__(self) -> None:
-        self.settings: set[str] = set()
-
-    def start(self, spec: ProcessSpec) -> RunningProcess:
-        if "read-tree" in spec.argv:
-            self.settings |= {word for word in spec.argv if word.startswith("checkout.workers=")}
-        return system_runner().start(spec)
-
-
-def test_a_job_waits_for_more_workers_than_cores_and_a_spare_takes_one(
-    repo: Path, tmp_path: Path
-) -> None:
-    assert [workers_of(cores) for cores in (1, 2, 4, 6, 8, 64)] == [2, 4, 8, 8, 8, 64]
-    cold = _Workers()
-    prepare(repo, tmp_path / "cold", runner=cold)
-    assert cold.settings == {f"checkout.workers={workers_of(os.cpu_count() or 1)}"}
-    ahead = _Workers()
-    folder = tmp_path / "shelf"
-    folder.mkdir()
-    commit = git(repo, "rev-parse", "HEAD")
-    make_spare(
-        str(folder),
-        admit_repository(str(repo)),
-        commit,
-        runner=ahead,
-        deadline=Deadline(60.0),
-        max_bytes=1_000_000,
-    )
-    assert ahead.settings == {"checkout.workers=1"}
 
 
 def test_nothing_is_proved_by_a_tree_that_cannot_be_looked_at_whole(tmp_path: Path) -> None:
