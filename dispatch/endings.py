@@ -53,6 +53,12 @@ def is_over(job: SentJob, now: float) -> bool:
     return now > job.exp + limits.SKEW_S
 
 
+def may_be_due(job: SentJob, now: float) -> bool:
+    """Say whether there may be something to do about a job that stands in its queue, or that a host
+    has: else nothing is, whatever more is known of it."""
+    return job.pushed_at is None or is_over(job, now) or is_given_up(job, now)
+
+
 def may_push_again(job: SentJob, where: Whereabouts, broker: str, *, now: float) -> bool:
     """Say whether no host can have started the job without its journal knowing a second message.
 

@@ -16,7 +16,6 @@ from contracts.errors import FleetError, Unavailable
 from dispatch.endings import is_over
 from dispatch.hosts import HostView
 from dispatch.queue import FleetQueue
-from dispatch.queue.unsettled import find_unsettled
 from dispatch.sent import SentJob
 from dispatch.sweeper import Sweeper
 
@@ -82,19 +81,12 @@ class Rounds:
             return ""
 
     def _unsettled(self, jobs: Mapping[str, SentJob], hosts: Sequence[HostView]) -> list[str]:
-        queues: dict[tuple[str, str], list[str]] = {}
-        for job_id, job in jobs.items():
-            queues.setdefault((job.queue_name, job.target), []).append(job_id)
-        found: list[str] = []
-        for (queue_name, target), job_ids in queues.items():
-            takers = [target] if target else [host.name for host in hosts]
-            try:
-                found += find_unsettled(self._queue, queue_name, job_ids, takers)
-            except Unavailable:
-                raise
-            except FleetError:
-                continue  # a broker that runs no script: twice a minute all are looked at
-        return found
+        try:
+            return self._sweeper.unsettled(jobs.values(), hosts)
+        except Unavailable:
+            raise
+        except FleetError:
+            return []  # a broker that runs no script: twice a minute all are looked at
 
 
 def _is_ending(job: SentJob, wall: float) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -29,15 +29,17 @@ from dispatch.endings import (
     is_due,
     is_given_up,
     is_over,
+    may_be_due,
     may_push_again,
 )
 from dispatch.hosts import HostView
 from dispatch.known_hosts import known_hosts
 from dispatch.outgoing import outgoing
 from dispatch.queue import FleetQueue, Place, Pushed, Whereabouts
+from dispatch.queue.unsettled import Whereto, find_unsettled
 from dispatch.sent import SentJob, SentJobs
 
-SWEEP_MAX: Final = 50  # jobs in one sweep: about as many round trips to the broker
+SWEEP_MAX: Final = 50  # jobs in one sweep: as many round trips to the broker at the most
 
 
 class Did(StrEnum):
@@ -99,7 +101,7 @@ class Sweeper:
         if job.url:
             return self._post(job)
         hosts = self.hosts()
-        where = self._look(job, hosts)
+        where = self.where(job, hosts)
         if not where.is_lost:
             return Pushed.FINISHED if where.place is Place.FINISHED else Pushed.ALREADY_THERE
         is_wanted = resend_lane and not is_over(job, self._clock.wall())
@@ -113,7 +115,7 @@ class Sweeper:
         if job.url:
             return self._tend_at_door(job)
         known = self.hosts() if hosts is None else hosts
-        where, now = self._look(job, known), self._clock.wall()
+        where, now = self.where(job, known), self._clock.wall()
         if where.place is Place.FINISHED and self._answers.result(job) is not None:
             return None
         wish = self._cancelling.wish(job)
@@ -149,17 +151,25 @@ class Sweeper:
         jobs = self._sent.open_jobs(SWEEP_MAX, now=self._clock.wall())
         if not jobs:
             return []
-        done = [self._tend_at_door(job) for job in jobs if job.url]
         queued = [job for job in jobs if not job.url]
+        done = [self._tend_at_door(job) for job in jobs if job.url]
         hosts = self.hosts() if queued else []
-        done += [self.tend(job, hosts) for job in queued]
+        stirs, now = set(self.unsettled(queued, hosts)), self._clock.wall()
+        done += [
+            self.tend(job, hosts)
+            for job in queued
+            if job.job_id in stirs or may_be_due(job, now) or self._cancelling.wish(job)
+        ]
         return [item for item in done if item is not None]
+
+    def unsettled(self, jobs: Iterable[SentJob], hosts: Sequence[HostView]) -> list[str]:
+        """Return those jobs that have an end at the broker, or that no list holds and nobody
+        claims."""
+        wanted = [Whereto(job.job_id, job.queue_name, job.target) for job in jobs]
+        return find_unsettled(self._queue, wanted, [host.name for host in hosts])
 
     def where(self, job: SentJob, hosts: Sequence[HostView]) -> Whereabouts:
         """Return where a job of ours is now."""
-        return self._look(job, hosts)
-
-    def _look(self, job: SentJob, hosts: Sequence[HostView]) -> Whereabouts:
         where = self._queue.whereabouts(job.job_id, job.queue_name, _takers(job, hosts))
         if job.pushed_at is None and where.place is not Place.ABSENT:
             self._sent.note_pushed([job.job_id], now=self._clock.wall())  # it was, after all

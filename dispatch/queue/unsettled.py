@@ -6,8 +6,8 @@ in, not how many jobs they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, cast
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, cast
 
 from contracts import naming
 from contracts.ids import checked_job_id
@@ -63,23 +63,37 @@ _JOBS_MAX: Final = 500  # of one script, so that it holds the broker up for no m
 _HOSTS_MAX: Final = 1_000
 
 
-def find_unsettled(
-    link: BrokerLink, queue_name: str, job_ids: Sequence[str], hosts: Sequence[str]
-) -> list[str]:
-    """Return those jobs, all pushed into one queue, that have a result or a receipt at the broker
-    (whatever it is worth), or that no list holds and nobody claims.
+class Whereto(NamedTuple):
+    """A job, the queue that it was pushed into, and its host ("": any that serves the lane)."""
 
-    `hosts` are the names of all who may have taken them. Raises Unavailable.
+    job_id: str
+    queue_name: str
+    target: str
+
+
+def find_unsettled(link: BrokerLink, jobs: Iterable[Whereto], hosts: Sequence[str]) -> list[str]:
+    """Return those jobs that have a result or a receipt at the broker (whatever it is worth), or
+    that no list holds and nobody claims.
+
+    `hosts` are the names of all that there are. Raises Unavailable.
     """
-    lists = [naming.rq_list(queue_name)]
-    lists += [naming.taken_list(queue_name, host) for host in hosts[:_HOSTS_MAX]]
+    queues: dict[tuple[str, str], list[str]] = {}
+    for job in jobs:
+        queues.setdefault((job.queue_name, job.target), []).append(checked_job_id(job.job_id))
     found: list[str] = []
-    for first in range(0, len(job_ids), _JOBS_MAX):
-        some = [checked_job_id(job_id) for job_id in job_ids[first : first + _JOBS_MAX]]
-        keys = [naming.result_key(job_id) for job_id in some]
-        keys += [naming.receipt_key(job_id) for job_id in some]
-        keys += [naming.claim_key(job_id) for job_id in some]
-        with translated(link.url):
-            told = run_reading(link.connection, _UNSETTLED, [*keys, *lists], len(some), *some)
-        found += [item.decode("utf-8", "replace") for item in cast("list[bytes]", told)]
+    for (queue_name, target), job_ids in queues.items():
+        takers = [target] if target else hosts[:_HOSTS_MAX]
+        lists = [naming.rq_list(queue_name)]
+        lists += [naming.taken_list(queue_name, host) for host in takers]
+        for first in range(0, len(job_ids), _JOBS_MAX):
+            found += _unsettled_of(link, job_ids[first : first + _JOBS_MAX], lists)
     return found
+
+
+def _unsettled_of(link: BrokerLink, job_ids: Sequence[str], lists: Sequence[str]) -> list[str]:
+    keys = [naming.result_key(job_id) for job_id in job_ids]
+    keys += [naming.receipt_key(job_id) for job_id in job_ids]
+    keys += [naming.claim_key(job_id) for job_id in job_ids]
+    with translated(link.url):
+        told = run_reading(link.connection, _UNSETTLED, [*keys, *lists], len(job_ids), *job_ids)
+    return [item.decode("utf-8", "replace") for item in cast("list[bytes]", told)]

@@ -267,6 +267,22 @@ def test_a_round_in_which_nothing_happened_costs_the_same_for_2_20_and_600_jobs(
     assert costs[600] < 2 * costs[2]  # 500 at once
 
 
+def test_a_sweep_of_many_jobs_that_stand_in_their_queue_costs_what_one_of_few_costs(
+    desk: Desk,
+) -> None:
+    desk.beat("PC1", "A", seconds=600)
+    costs: dict[int, int] = {}
+    with desk.client() as client:
+        sent = client.enqueue_many(many(2), lane="A")
+        costs[2] = commands(desk.broker, client.sweep).total()
+        sent += client.enqueue_many(many(48), lane="A")
+        costs[50] = commands(desk.broker, client.sweep).total()
+        with desk.broker.client() as redis:
+            redis.delete("rq:queue:fd.lane.A")
+        assert len(client.sweep()) == 50  # all of them are unknown now, and said so
+    assert costs[50] == costs[2]
+
+
 def test_a_round_names_what_has_an_end_or_is_in_nobodys_hands(desk: Desk) -> None:
     desk.beat("PC1", "A", seconds=600)
     with desk.client() as client:
