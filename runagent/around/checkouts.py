@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import Final
 
-from runagent.git.head import read_line
+from runagent.git.head import OPEN_PLAINLY, read_line, read_up_to
 
 MAIN: Final = "the main checkout"
 _CHECKOUTS_MAX: Final = 1_000
@@ -46,15 +46,15 @@ def read_checkouts(common_dir: str, *, own_admin_dir: str, after: bool) -> dict[
 
 def sibling_folders(common_dir: str, own_admin_dir: str) -> list[tuple[str, str]]:
     """Return name and git directory of every linked worktree but the one of `own_admin_dir`."""
-    folder = os.path.join(common_dir, "worktrees")
     try:
-        names = sorted(os.listdir(folder))[:_CHECKOUTS_MAX]
+        with os.scandir(os.path.join(common_dir, "worktrees")) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)[:_CHECKOUTS_MAX]
     except OSError:
         return []
     return [
-        (name, path)
-        for name in names
-        if (path := os.path.join(folder, name)) != own_admin_dir and not os.path.islink(path)
+        (entry.name, entry.path)
+        for entry in found
+        if entry.path != own_admin_dir and not entry.is_symlink()
     ]
 
 
@@ -78,21 +78,23 @@ def moves_since(before: Checkout, now: Checkout) -> list[tuple[str, str]] | None
 
 
 def _read(git_dir: str, size: int) -> Checkout:
-    head = read_line(os.path.join(git_dir, "HEAD"))
-    return Checkout(head, _last_lines(os.path.join(git_dir, "logs", "HEAD"), size))
+    head = read_line(f"{git_dir}/HEAD")
+    return Checkout(head, _last_lines(f"{git_dir}/logs/HEAD", size))
 
 
 def _last_lines(path: str, size: int) -> tuple[bytes, ...] | None:
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
+        descriptor = os.open(path, OPEN_PLAINLY)
     except OSError:
         return None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             return None
-        file.seek(max(0, found.st_size - size))
-        lines = file.read(size).split(b"\n")
+        if found.st_size > size:
+            os.lseek(descriptor, found.st_size - size, os.SEEK_SET)
+        lines = read_up_to(descriptor, size, min(size, found.st_size)).split(b"\n")
+    finally:
+        os.close(descriptor)
     whole = lines if found.st_size <= size else lines[1:]
     return tuple(line for line in whole if line.count(b" ") > 1)

@@ -46,7 +46,7 @@ def read_refs(worktree: Worktree, *, after: bool) -> Refs:
         if len(tips) > _REFS_MAX:
             break
         if not ref.endswith(".lock"):
-            tips[ref] = read_line(os.path.join(common_dir, *ref.split("/")))
+            tips[ref] = read_line(f"{common_dir}/{ref}")
     stashes = [tips.get(_STASH, ""), *_logged(os.path.join(common_dir, "logs", "refs", "stash"))]
     checkouts = read_checkouts(common_dir, own_admin_dir=worktree.admin_dir, after=after)
     return Refs(tips, checkouts, frozenset(filter(None, stashes)))

@@ -33,11 +33,11 @@ def read_siblings(worktree: Worktree, shadow: ShadowGit, deadline: Deadline) -> 
     """Return the other worktrees by the names of their git directories."""
     found: dict[str, Sibling] = {}
     for name, git_dir in sibling_folders(worktree.common_dir, worktree.admin_dir):
-        gitdir = read_line(os.path.join(git_dir, "gitdir"))
+        gitdir = read_line(f"{git_dir}/gitdir")
         folder = os.path.dirname(os.path.join(git_dir, gitdir)) if gitdir else ""
         pointer = read_pointer(folder) if folder else b""
-        commondir = read_line(os.path.join(git_dir, "commondir"))
-        settings = read_settings(shadow, os.path.join(git_dir, "config.worktree"), deadline)
+        commondir = read_line(f"{git_dir}/commondir")
+        settings = read_settings(shadow, f"{git_dir}/config.worktree", deadline)
         found[name] = Sibling(folder, pointer, commondir, settings)
     return found
 

@@ -10,6 +10,7 @@ import pytest
 from runagent.around import main_checkout
 from runagent.around.surroundings import Around, Surroundings
 from runagent.around.watched import WatchList, read_watched, tell_changed
+from runagent.git.head import loose_refs, read_line
 from runagent.git.ignore_rules import owner_excludes
 from runagent.process import system_runner
 from runagent.sandbox.protocol import GitPlace
@@ -41,6 +42,45 @@ def test_the_git_files_of_another_worktree_are_told_when_they_change(
     around = scene.look(work)
     assert codes(around) == {"sibling_changed"}
     assert str(scene.other) in around.risks[0].message
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [("gitdir", "other/.git", "othex/.git"), ("commondir", "..", ".x"), ("HEAD", "\n", "x")],
+)
+def test_a_change_of_the_same_length_with_its_time_put_back_is_told(
+    scene: Scene, file: str, old: str, new: str
+) -> None:
+    path = scene.repo / ".git" / "worktrees" / "other" / file
+
+    def work() -> None:
+        before, text = path.stat(), path.read_text()
+        path.write_text(text.replace(old, new))
+        assert path.stat().st_size == before.st_size
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert codes(scene.look(work)) == {"ref_moved" if file == "HEAD" else "sibling_changed"}
+
+
+def test_refs_are_read_plainly_whatever_stands_among_them(tmp_path: Path) -> None:
+    heads = tmp_path / "refs" / "heads"
+    (heads / "a").mkdir(parents=True)
+    (heads / "a" / "plain").write_text("1" * 40 + "\n")
+    (heads / "long").write_text("2" * 20_000)
+    (heads / "empty").write_text("")
+    (heads / "link").symlink_to(heads / "a" / "plain")
+    (heads / "folder").symlink_to(heads / "a")
+    (heads / "loop").symlink_to(heads / "loop")
+    os.mkfifo(heads / "pipe")
+    found = {ref: read_line(f"{tmp_path}/{ref}") for ref in loose_refs(str(tmp_path))}
+    assert found == {
+        "refs/heads/a/plain": "1" * 40,
+        "refs/heads/long": "2" * 8_192,
+        **{f"refs/heads/{name}": "" for name in ("empty", "link", "loop", "pipe")},
+    }
+    (tmp_path / "refs").rename(tmp_path / "kept")
+    (tmp_path / "refs").symlink_to(tmp_path / "kept")
+    assert list(loose_refs(str(tmp_path))) == []
 
 
 def test_files_of_the_main_checkout_are_told_without_being_read(scene: Scene) -> None:
