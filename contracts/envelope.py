@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,8 +104,7 @@ def seal(payload: bytes, payload_type: str, signers: Sequence[Signer]) -> str:
     message = pre_authentication_encoding(payload_type, payload)
     signatures = [{"kid": signer.kid, "mac": _encode(signer.sign(message))} for signer in signers]
     # Built by hand around the payload: one copy of up to 22 MB is enough.
-    head = _dump({"v": VERSION, "payloadType": payload_type})[:-1]
-    return f'{head},"payload":"{_encode(payload)}","sigs":{_dump(signatures)}}}'
+    return f'{_head(payload_type)},"payload":"{_encode(payload)}","sigs":{_dump(signatures)}}}'
 
 
 def open_envelope(text: str | bytes, keys: VerifierLookup, payload_type: str) -> Opened:
@@ -174,6 +174,12 @@ def _read_signatures(value: JsonValue) -> list[tuple[str, bytes]]:
     if len({kid for kid, _ in signatures}) != len(signatures):
         raise EnvelopeRefused("a key signs twice", code="malformed")
     return signatures
+
+
+@functools.cache
+def _head(payload_type: str) -> str:
+    """Return how every envelope of a type begins."""
+    return _dump({"v": VERSION, "payloadType": payload_type})[:-1]
 
 
 def _dump(value: object) -> str:

@@ -7,7 +7,6 @@ counts within a second. With several generations it signs with each that a host 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +16,12 @@ from contracts.envelope import Signer, Verifier
 from contracts.errors import KeysRefused
 from contracts.naming import host_audience
 from dispatch import keys
-from dispatch.algorithms import build_signer, build_verifier, checking_part
 from dispatch.grants import derive_grant
 from dispatch.key_folder import KeyFolder
+from dispatch.key_reading import KeyReading
 from dispatch.key_records import RESULT_GRACE_S, Grant, Granted, Master
 from dispatch.key_store import read_records, write_note
-from dispatch.keys import BY_HOST, JOB, RECEIPT, RESULT, KeyId, derive_secret, parse_key_id
+from dispatch.keys import BY_HOST, JOB, RECEIPT, RESULT, KeyId, parse_key_id
 from dispatch.lookups import PurposeKeys
 from dispatch.private_files import check_private_folder
 from dispatch.revocations import Revocations, read_revocations
@@ -31,47 +30,13 @@ from dispatch.rotation import generations_to_sign
 _ROTATE_REMEDY: Final = "fleet-dispatch keys rotate"
 
 
-@dataclass(frozen=True)
-class _Held:
-    """One reading of the folder, and the secrets derived since."""
-
-    masters: dict[int, Master]
-    grants: tuple[Granted, ...]
-    revoked: Revocations
-    secrets: dict[KeyId, bytes] = field(default_factory=dict, repr=False)
-
-    def living_grants(self) -> tuple[Granted, ...]:
-        return tuple(
-            note
-            for note in self.grants
-            if not self.revoked.covers(
-                KeyId(note.iss, note.generation, RESULT, host_audience(note.host))
-            )
-        )
-
-    def secret(self, key_id: KeyId) -> bytes:
-        found = self.secrets.get(key_id)
-        if found is None:
-            master = self.masters[key_id.generation]
-            found = derive_secret(master.secret_bytes, key_id, master.alg)
-            self.secrets[key_id] = found
-        return found
-
-    def signer(self, key_id: KeyId) -> Signer:
-        return build_signer(self.masters[key_id.generation].alg, key_id, self.secret(key_id))
-
-    def verifier(self, key_id: KeyId) -> Verifier:
-        algorithm = self.masters[key_id.generation].alg
-        return build_verifier(algorithm, key_id, checking_part(algorithm, self.secret(key_id)))
-
-
 class SenderKeyring:
     """What a sender signs jobs and checks results with."""
 
     def __init__(self, name: str, keys_dir: Path, clock: Clock) -> None:
         self.name = name
         self._clock = clock
-        self._folder: KeyFolder[_Held] = KeyFolder(keys_dir, self._read, clock)
+        self._folder: KeyFolder[KeyReading] = KeyFolder(keys_dir, self._read, clock)
 
     @classmethod
     def load(cls, keys_dir: Path, name: str, clock: Clock) -> SenderKeyring:
@@ -79,7 +44,7 @@ class SenderKeyring:
         or a file is not ours alone; so does each later call while that is so."""
         return cls(name, keys_dir, clock)
 
-    def _read(self, keys_dir: Path) -> _Held:
+    def _read(self, keys_dir: Path) -> KeyReading:
         check_private_folder(keys_dir)
         masters = [item for item in read_records(keys_dir, Master) if item.iss == self.name]
         if not masters:
@@ -96,7 +61,7 @@ class SenderKeyring:
                 remedy="keep the one that was granted from",
             )
         grants = [item for item in read_records(keys_dir, Granted) if item.iss == self.name]
-        return _Held(held, tuple(grants), read_revocations(keys_dir))
+        return KeyReading(held, tuple(grants), read_revocations(keys_dir))
 
     @property
     def keys_dir(self) -> Path:
@@ -126,7 +91,7 @@ class SenderKeyring:
     @property
     def living_grants(self) -> tuple[Granted, ...]:
         """Return the grants to hosts that are not revoked."""
-        return self._folder.value().living_grants()
+        return self._folder.value().living_grants
 
     @property
     def revoked(self) -> Revocations:
@@ -177,7 +142,7 @@ class SenderKeyring:
             raise KeysRefused(
                 f"no key of {self.name} is valid for {aud}", code="expired", remedy=_ROTATE_REMEDY
             )
-        wanted = generations_to_sign(usable, held.living_grants(), aud, now=now)
+        wanted = generations_to_sign(usable, held.living_grants, aud, now=now)
         return tuple(
             held.signer(KeyId(self.name, number, purpose, aud))
             for number in (wanted[:1] if purpose == RECEIPT else wanted)[: limits.SIGNATURES_MAX]

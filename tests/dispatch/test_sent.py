@@ -210,3 +210,17 @@ def test_neither_a_sweep_nor_an_enqueue_reads_all_jobs_that_are_remembered(
                 )
                 in_order = "INDEX sent_by_time" in row[3] and "LIMIT 50" in statement
                 assert not row[3].startswith("SCAN") or of_open or in_order, (row[3], statement)
+
+
+def test_many_jobs_at_once_move_no_page_out_of_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "sent.sqlite3"
+    sent = SentJobs(path)
+    sent.record([replace(JOB, job_id="f" * 20)], now=1_000)
+    before = path.stat().st_size
+    for start in range(0, 1_000, 250):
+        ids = [f"{number:020}" for number in range(start, start + 250)]
+        sent.record([replace(JOB, job_id=name, envelope="e" * 7_000) for name in ids], now=1_000)
+    assert path.stat().st_size == before, "each job is in the log, and is moved once for many"
+    sent.close()
+    assert SentJobs(path).find(f"{999:020}") is not None
+    assert path.stat().st_size > 7_000_000
