@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from contracts.errors import FleetError
 from runagent.deadline import Deadline
+from runagent.evidence.repository_answers import RepositoryAnswers
 from runagent.evidence.snapshot import Snapshot, take_snapshot
 from runagent.evidence.submodule_look import look_into_submodules
 from runagent.git.head import Head
-from runagent.git.shadow_git import INERT_PATTERN, ShadowGit, create_shadow
-from runagent.git.trusted_git import TrustedGit
+from runagent.git.shadow_git import ShadowGit, create_shadow
 from runagent.process import ProcessRunner
 from runagent.trees.tree_aside import TreePlace, heads_of
 from runagent.trees.worktree_files import keeps_file_mode
@@ -28,7 +29,7 @@ LOOK_TIMEOUT_S: Final = 120.0  # 100,000 files are hashed in well under a minute
 _COMMITS_MAX: Final = 10_000
 # Where work lands is a branch that moved lately; more are not compared.
 _LANDINGS_MAX: Final = 50
-_JOBS: Final = "refs/heads/wt/"
+_GITLINK: Final = b"160000"
 _PLAIN_SUBMODULE: Final = frozenset({"filled", "empty"})
 
 
@@ -53,12 +54,19 @@ class TreeLook:
 
 @contextmanager
 def opened_look(
-    place: TreePlace, *, folder: str, exclude: str, runner: ProcessRunner, commit: str
+    place: TreePlace,
+    *,
+    folder: str,
+    exclude: str,
+    runner: ProcessRunner,
+    commit: str,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[ShadowGit]:
     """Yield a git directory of ours over the tree with an index at `commit`, removed afterwards.
 
     `folder` is private and must not exist; `exclude` is a file of further ignore rules of ours,
-    "" for none. Raises OSError, CouldNotCheck or Unavailable.
+    "" for none; `settings` are the repository's, where they were asked for already. Raises OSError,
+    CouldNotCheck or Unavailable.
     """
     os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
     shadow = ShadowGit(folder, place.path, runner)
@@ -68,7 +76,7 @@ def opened_look(
             common_dir=place.common_dir,
             admin_dir=place.admin_dir,
             commit=commit,
-            settings=TrustedGit(place.repo).settings(INERT_PATTERN),
+            settings=RepositoryAnswers().settings(place.repo) if settings is None else settings,
             keeps_file_mode=keeps_file_mode(os.path.join(place.path, ".git")),
         )
         if exclude and os.path.isfile(exclude):
@@ -87,9 +95,11 @@ def look_at_tree(
     exclude: str,
     runner: ProcessRunner,
     head_commit: str = "",
+    answers: RepositoryAnswers | None = None,
 ) -> TreeLook:
     """Return what the tree holds. `folder` and `exclude` as in `opened_look`; `head_commit` is
-    where its branch stood when it was removed, "" for one that was not.
+    where its branch stood when it was removed, "" for one that was not; `answers` are shared by
+    looks that show one moment.
 
     Never raises for anything that git or the tree does: what could not be looked at is a problem.
     """
@@ -98,12 +108,17 @@ def look_at_tree(
         head = Head(head_commit, (head_commit,), ())
     if not head.commit:
         return TreeLook(head=head, problems=("HEAD cannot be read",))
-    deadline = Deadline(LOOK_TIMEOUT_S)
+    deadline, asked = Deadline(LOOK_TIMEOUT_S), answers or RepositoryAnswers()
     try:
         with opened_look(
-            place, folder=folder, exclude=exclude, runner=runner, commit=head.commit
+            place,
+            folder=folder,
+            exclude=exclude,
+            runner=runner,
+            commit=head.commit,
+            settings=asked.settings(place.repo),
         ) as shadow:
-            return _look(place, base_commit, head, shadow, deadline)
+            return _look(place, base_commit, head, shadow, deadline, asked)
     except FleetError as error:
         return TreeLook(head=head, problems=(str(error),))
     except OSError as error:
@@ -112,7 +127,12 @@ def look_at_tree(
 
 
 def _look(
-    place: TreePlace, base: str, head: Head, shadow: ShadowGit, deadline: Deadline
+    place: TreePlace,
+    base: str,
+    head: Head,
+    shadow: ShadowGit,
+    deadline: Deadline,
+    answers: RepositoryAnswers,
 ) -> TreeLook:
     snapshot = take_snapshot(shadow, deadline, also=(), before=None)
     problems = [problem.message for problem in snapshot.problems]
@@ -120,9 +140,10 @@ def _look(
     loose = {path for path, state in snapshot.loose.items() if state not in _PLAIN_SUBMODULE}
     uncommitted = tuple(sorted({*snapshot.changed, *loose, *inner.changed}))
     problems += inner.problems
-    refs = _other_refs(place)
-    unpushed = _count_unpushed(shadow, head.commits, [commit for commit, _ in refs], deadline)
-    changed = _differing(shadow, base, snapshot, deadline)
+    refs = answers.other_refs(place.repo)
+    unpushed = _count_unpushed(shadow, head.commits, {commit for commit, _ in refs}, deadline)
+    is_untouched = head.commit == base and not uncommitted and not _has_submodule(snapshot)
+    changed = frozenset[bytes]() if is_untouched else _differing(shadow, base, snapshot, deadline)
     landed = ""
     if changed and not (loose or inner.changed) and _all_in_one_line(head, unpushed):
         landed = _landing(shadow, changed, snapshot, refs, deadline)
@@ -142,20 +163,16 @@ def _all_in_one_line(head: Head, unpushed: int) -> bool:
     return unpushed == 0 or (len(head.commits) == 1 and not head.risks)
 
 
-def _other_refs(place: TreePlace) -> list[tuple[str, str]]:
-    """Return (commit, ref) of every branch that is no job's, remote branch and tag, the one that
-    moved last first."""
-    listing = TrustedGit(place.repo).tell(
-        *("for-each-ref", "--sort=-committerdate", "--format=%(objectname) %(refname)"),
-        *("refs/heads", "refs/remotes", "refs/tags"),
-    )
-    pairs = [line.partition(" ")[::2] for line in listing.splitlines()]
-    return [(commit, ref) for commit, ref in pairs if not ref.startswith(_JOBS)]
+def _has_submodule(snapshot: Snapshot) -> bool:
+    """Say whether an entry is a commit of another repository, which a status passes over."""
+    return any(entry.startswith(_GITLINK) for entry in snapshot.entries.values())
 
 
 def _count_unpushed(
-    shadow: ShadowGit, commits: Iterable[str], others: Iterable[str], deadline: Deadline
+    shadow: ShadowGit, commits: Sequence[str], others: AbstractSet[str], deadline: Deadline
 ) -> int:
+    if all(commit in others for commit in commits):
+        return 0
     wanted = [*commits, *(f"^{commit}" for commit in others)]
     listing, _ = shadow.run(
         ("rev-list", "--count", f"--max-count={_COMMITS_MAX}", "--stdin"),
@@ -185,7 +202,7 @@ def _landing(
     shadow: ShadowGit,
     changed: frozenset[bytes],
     snapshot: Snapshot,
-    refs: list[tuple[str, str]],
+    refs: Sequence[tuple[str, str]],
     deadline: Deadline,
 ) -> str:
     for commit, ref in refs[:_LANDINGS_MAX]:

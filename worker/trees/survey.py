@@ -18,6 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from contracts.run_agent import RunAgentResult, Status
+from runagent.evidence.repository_answers import RepositoryAnswers
 from runagent.evidence.tree_look import TreeLook, look_at_tree
 from runagent.process import ProcessRunner
 from runagent.trees.tree_aside import TreePlace
@@ -88,14 +89,15 @@ class TreeSurvey:
 
     def view_all(self, *, look: bool = True) -> list[TreeView]:
         """Return every tree that is not gone for good, oldest first; without `look` none is looked
-        at, and those that stand are unknown."""
-        processes = self._processes()
+        at, and those that stand are unknown. Each repository is asked for its settings and refs
+        once: before something is done to a tree, look at that one again."""
+        processes, answers = self._processes(), RepositoryAnswers()
         records = self._journal.trees.standing()
-        return [self._view(record, processes, look=look) for record in records]
+        return [self._view(record, processes, answers, look=look) for record in records]
 
     def view(self, record: TreeRecord) -> TreeView:
         """Return one tree."""
-        return self._view(record, self._processes())
+        return self._view(record, self._processes(), RepositoryAnswers())
 
     def is_safe_aside(self, record: TreeRecord) -> bool:
         """Say whether everything in a removed tree is elsewhere as well."""
@@ -119,7 +121,12 @@ class TreeSurvey:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def _view(
-        self, record: TreeRecord, processes: tuple[Standing, ...], *, look: bool = True
+        self,
+        record: TreeRecord,
+        processes: tuple[Standing, ...],
+        answers: RepositoryAnswers,
+        *,
+        look: bool = True,
     ) -> TreeView:
         job = self._journal.find(record.job)
         result = _result_of(job)
@@ -129,7 +136,7 @@ class TreeSurvey:
         seen = None
         unseen = facts.is_removed or facts.is_missing or facts.is_orphaned
         if look and not (unseen or facts.is_running or in_use):
-            seen = self._look(record, place)
+            seen = self._look(record, place, answers)
             facts = _with_look(facts, seen)
         return TreeView(
             record=record,
@@ -142,7 +149,9 @@ class TreeSurvey:
             and any(risk.code == "ignored_only" for risk in result.risks),
         )
 
-    def _look(self, record: TreeRecord, place: TreePlace) -> TreeLook:
+    def _look(
+        self, record: TreeRecord, place: TreePlace, answers: RepositoryAnswers | None = None
+    ) -> TreeLook:
         return look_at_tree(
             place,
             record.base_commit,
@@ -150,6 +159,7 @@ class TreeSurvey:
             exclude=self.exclude_file(record.job),
             runner=self._runner,
             head_commit=record.head_commit,
+            answers=answers,
         )
 
     def _who_uses(
