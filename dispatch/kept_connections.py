@@ -1,20 +1,28 @@
 """Connections to one SQLite file that are kept between uses, so that a use costs no opening and no
 checkpoint at its close.
 
-A connection is in one pair of hands at a time; threads that overlap get one each. A process that
-was forked leaves its parent's alone, and a file that was replaced is opened anew.
+A connection is in one pair of hands at a time; threads that overlap get one each. A file that was
+replaced is opened anew. A process forks with nothing open: what SQLite knows of its locks would be
+taken along and the locks would not, and whichever of the two closed the file first would take the
+other's log away.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import weakref
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 _IDLE_MAX: Final = 4  # more threads than that seldom write at once; the rest are closed after use
+# Longer than a use lasts that waits for another process's write. A fork goes on after that, and its
+# child is refused the file.
+_FORK_WAITS_S: Final = 30.0
 
 
 class Kept(NamedTuple):
@@ -25,22 +33,101 @@ class Kept(NamedTuple):
 
 
 _Idle = deque[Kept]
-# What a fork brought along: SQLite forbids its use and its end in any process but the first.
-_INHERITED: Final[list[_Idle]] = []
+
+
+class _Uses:
+    """How many connections this process has in use, and the forks that wait until none is."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._all: weakref.WeakSet[KeptConnections] = weakref.WeakSet()
+        self._changed = threading.Condition()
+        self._is_forking = False
+
+    def know(self, kept: KeptConnections) -> None:
+        """Close what `kept` has idle before each fork."""
+        with self._changed:
+            self._all.add(kept)
+
+    def begin(self) -> None:
+        """Count one more, once no fork is under way."""
+        with self._changed:
+            self.count += 1
+
+    def end(self) -> None:
+        """Count one less."""
+        with self._changed:
+            self.count -= 1
+            self._changed.notify_all()
+
+    def before_fork(self) -> None:
+        """Wait for the uses that are under way, close what is idle, and let none begin."""
+        self._changed.acquire()
+        is_free = self._changed.wait_for(lambda: self.count == 0, _FORK_WAITS_S)
+        self._is_forking = True  # not before: another thread may fork while this one waits
+        if is_free:
+            for kept in self._all:
+                kept.close()
+
+    def after_fork(self) -> None:
+        """Let uses begin again, in either process."""
+        if self._is_forking:
+            self._is_forking = False
+            self._changed.release()
+
+
+_USES: Final = _Uses()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_USES.before_fork,
+        after_in_parent=_USES.after_fork,
+        after_in_child=_USES.after_fork,
+    )
 
 
 class KeptConnections:
     """The idle connections to the file at `path`; closed with `close`, or when nobody holds it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, connect: Callable[[], Kept]) -> None:
+        """`connect` opens one more."""
         self._path = path
+        self._connect = connect
+        self._start()
+        _USES.know(self)
+
+    @contextmanager
+    def lent(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection to the file that is there now; at the end it must be in no
+        transaction. After an error it is closed, whatever it is in the middle of.
+
+        Raises what opening it raises, and sqlite3.OperationalError in a process that was forked
+        while its parent had the file open.
+        """
+        _USES.begin()
+        try:
+            self._check_owner()
+            kept = self._take() or self._connect()
+            try:
+                yield kept.connection
+            except BaseException:
+                kept.connection.close()
+                raise
+            self._give_back(kept)
+        finally:
+            _USES.end()
+
+    def close(self) -> None:
+        """Close what is idle. A later use opens again."""
+        _close_all(self._idle, self._owner)
+
+    def _check_owner(self) -> None:
+        if self._owner == os.getpid():
+            return
+        if self._idle or _USES.count > 1:  # ours is one
+            raise sqlite3.OperationalError("forked while the parent had the file open")
         self._start()
 
-    def take(self) -> Kept | None:
-        """Return an idle connection to the file that is there now, None when one must be opened."""
-        if self._owner != os.getpid():
-            _INHERITED.append(self._idle)
-            self._start()
+    def _take(self) -> Kept | None:
         try:
             file = identity(os.stat(self._path))
         except OSError:
@@ -52,16 +139,11 @@ class KeptConnections:
             kept.connection.close()
         return None
 
-    def give_back(self, kept: Kept) -> None:
-        """Keep a connection for the next use; it must be in no transaction."""
+    def _give_back(self, kept: Kept) -> None:
         if len(self._idle) < _IDLE_MAX:
             self._idle.append(kept)
         else:
             kept.connection.close()
-
-    def close(self) -> None:
-        """Close what is idle. A later use opens again."""
-        _close_all(self._idle, self._owner)
 
     def _start(self) -> None:
         self._idle: _Idle = deque()

@@ -92,7 +92,7 @@ class SentFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._folder = path.parent
-        self._kept = KeptConnections(path)
+        self._kept = KeptConnections(path, self._connect)
 
     def close(self) -> None:
         """Close what is kept open. A later use opens again."""
@@ -123,13 +123,8 @@ class SentFile:
     def _open(self) -> Iterator[sqlite3.Connection]:
         keep_private_folder(self._folder)
         try:
-            kept = self._kept.take() or self._connect()
-            try:
-                yield kept.connection
-            except BaseException:
-                kept.connection.close()  # whatever it is in the middle of
-                raise
-            self._kept.give_back(kept)
+            with self._kept.lent() as connection:
+                yield connection
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(
                 f"the record of sent jobs cannot be used: {self._path}",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from contracts.clock import ManualClock
-from dispatch.kept_connections import KeptConnections
+from contracts.errors import Unavailable
+from dispatch import kept_connections
 from dispatch.remembered import Remembered
 from dispatch.sent import SentJobs
 from dispatch.sent_file import SentFile
@@ -42,6 +45,62 @@ sent.close()
 assert child == 0 or os.waitpid(child, 0)[1] == 0
 """
 
+# The parent closes the last connection that its process has while the child uses its own.
+_CLOSE_BESIDE_A_CHILD = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from dispatch.sent import SentJobs
+from tests.dispatch.test_sent import JOB
+def record(name):
+    sent.record([replace(JOB, job_id=name * 20)], now=1_000)
+sent = SentJobs(Path(sys.argv[1]))
+sent.record([JOB], now=1_000)
+heard, told, goes_on, go = *os.pipe(), *os.pipe()
+child = os.fork()
+if child == 0:
+    record("b")
+    os.write(told, b"x")
+    os.read(goes_on, 1)
+    record("c")
+    sent.close()
+    assert sent.find("c" * 20)
+else:
+    os.read(heard, 1)
+    record("d")
+    sent.close()
+    os.write(go, b"x")
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+# Another thread is in the middle of a write when the process forks.
+_FORK_AMID_A_WRITE = """
+import os, sys, threading
+from dataclasses import replace
+from pathlib import Path
+from dispatch.sent import SentJobs
+from tests.dispatch.test_sent import JOB
+sent = SentJobs(Path(sys.argv[1]))
+begun = threading.Event()
+def write():
+    with sent._file.writing() as connection:
+        begun.set()
+        for number in range(300_000):
+            connection.execute("UPDATE sent SET tried_at = ?", (number,))
+        connection.execute("INSERT INTO keys VALUES ('s', 'n', 'a', 1)")
+sent.record([JOB], now=1_000)
+thread = threading.Thread(target=write)
+thread.start()
+begun.wait()
+child = os.fork()
+assert not thread.is_alive() or child
+sent.record([replace(JOB, job_id=("c" if child else "b") * 20)], now=1_000)
+sent.close()
+if child:
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -52,6 +111,14 @@ def _run(program: str, path: Path) -> subprocess.CompletedProcess[bytes]:
     env = {"PYTHONPATH": ":".join(item for item in sys.path if item)}
     words = [sys.executable, "-c", program, str(path)]
     return subprocess.run(words, env=env, capture_output=True, timeout=60, check=False)
+
+
+def _is_refused(sent: SentJobs) -> bool:
+    try:
+        sent.find(JOB.job_id)
+    except Unavailable:
+        return True
+    return False
 
 
 def test_one_connection_serves_one_use_after_the_other(path: Path) -> None:
@@ -114,10 +181,30 @@ def test_a_key_is_on_the_disk_itself_and_other_jobs_with_the_system(path: Path) 
 
 
 @pytest.mark.linux
-def test_a_forked_process_opens_its_own_and_harms_nobody(path: Path) -> None:
-    forked = _run(_FORK, path)
+@pytest.mark.parametrize(
+    ("program", "recorded"),
+    [(_FORK, "abc"), (_CLOSE_BESIDE_A_CHILD, "abcd"), (_FORK_AMID_A_WRITE, "abc")],
+)
+def test_a_forked_process_opens_its_own_and_harms_nobody(
+    path: Path, program: str, recorded: str
+) -> None:
+    forked = _run(program, path)
     assert forked.returncode == 0, forked.stderr
-    assert {job.job_id[0] for job in SentJobs(path).recent(9)} == {"a", "b", "c"}
+    assert {job.job_id[0] for job in SentJobs(path).recent(9)} == set(recorded)
+    with SentFile(path).reading() as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.linux
+def test_a_process_that_was_forked_behind_our_back_is_refused_its_parents_file(path: Path) -> None:
+    sent = SentJobs(path)
+    sent.record([JOB], now=1_000)
+    child = ctypes.CDLL(None).fork()  # no hook of the interpreter is run
+    if child == 0:
+        os._exit(7 if _is_refused(sent) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sent.find(JOB.job_id) == JOB
+    sent.close()
 
 
 def test_threads_never_share_a_connection(path: Path) -> None:
@@ -129,10 +216,21 @@ def test_threads_never_share_a_connection(path: Path) -> None:
     sent.close()
 
 
-def test_nothing_is_kept_of_a_file_that_is_not_there(path: Path) -> None:
-    kept = KeptConnections(path)
-    assert kept.take() is None
-    kept.close()
+@pytest.mark.linux
+def test_a_fork_that_would_wait_for_ever_goes_on_and_its_child_is_refused_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_connections, "_FORK_WAITS_S", 0.1)
+    sent = SentJobs(path)
+    sent.record([JOB], now=1_000)
+    with sent._file.writing() as connection:
+        child = os.fork()
+        if child == 0:
+            os._exit(7 if _is_refused(sent) else 1)
+        connection.execute("INSERT INTO keys VALUES ('s', 'n', 'a', 1)")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert sent.find(JOB.job_id) == JOB
+    sent.close()
 
 
 def test_an_answer_is_remembered_for_a_second_and_an_error_never() -> None:
