@@ -159,11 +159,21 @@ class ShortProcess:
                     self._send(signal.SIGKILL)
                     until = now + _LOOK_S
                 wires.serve(min(_LOOK_S, max(0.0, until - now)))
+        except BaseException:
+            self._ask_to_end(wires)
+            raise
         finally:
             wires.close()
         if self._reason is not None:
             return EndState.ABORTED, self._reason
         return state, why
+
+    def _ask_to_end(self, wires: Wires) -> None:
+        """Give it its grace to take its lock files away; its pipes are served meanwhile."""
+        self._send(signal.SIGTERM)
+        until = time.monotonic() + self._spec.grace_s
+        while not wires.ended_at and (rest := until - time.monotonic()) > 0:
+            wires.serve(rest)
 
     def _send(self, number: signal.Signals) -> None:
         with contextlib.suppress(OSError):

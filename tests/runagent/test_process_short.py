@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,6 +115,33 @@ def test_an_abort_from_another_thread_ends_it_with_its_reason() -> None:
 
     assert (outcome.state, outcome.why) == (EndState.ABORTED, "enough")
     assert running.wait() is outcome
+
+
+@pytest.mark.parametrize("on_term", ["rm held; exit 1", ""])
+def test_an_interruption_lets_it_take_its_lock_files_away_and_ends_it_anyway(
+    tmp_path: Path, on_term: str
+) -> None:
+    text = f"trap '{on_term}' TERM; echo $$ > pid; touch held; while :; do sleep 0.1; done"
+    spec = short("/bin/sh", "-c", text, timeout_s=60.0)
+    grace_s = 30.0 if on_term else 0.2
+    interrupter = threading.Thread(target=_interrupt_us_once, args=(tmp_path / "held",))
+    interrupter.start()
+    running = system_runner().start(replace(spec, cwd=str(tmp_path), grace_s=grace_s))
+
+    with pytest.raises(KeyboardInterrupt):
+        running.wait()
+
+    interrupter.join()
+    assert (tmp_path / "held").exists() is (on_term == "")
+    assert _is_gone(int((tmp_path / "pid").read_text()))
+    assert running.wait().state is EndState.ABORTED
+
+
+def _interrupt_us_once(sign: Path) -> None:
+    until = time.monotonic() + 30
+    while not sign.exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_its_input_cannot_be_written_to_later() -> None:
