@@ -2,7 +2,9 @@
 
 For git as the repository's owner would run it: it starts nothing of anybody else's, ends within
 milliseconds, and what it writes it should rather finish than leave half made when this process is
-killed. Its deadline binds, a Ctrl-C of ours ends it, and it is in a group of its own. Linux only.
+killed. Its deadline binds, a Ctrl-C of ours ends it, and it is in a group of its own. It carries
+the marker of the run that we are a part of: one that hangs is found when all above it were killed.
+Linux only.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import secrets
 import sys
 
+from runagent._cgroup import MARKER_NAME
 from runagent._family import Family
 from runagent._program import NoProgram, find_program
 from runagent._short import ShortProcess
@@ -34,7 +37,7 @@ def run_directly(spec: ProcessSpec) -> ProcessOutcome:
     and is raised."""
     try:
         program = find_program(spec)
-        marker = spec.marker or secrets.token_hex(16)
+        marker = spec.marker or spec.env.get(MARKER_NAME) or secrets.token_hex(16)
         return ShortProcess(spec, program, (), marker, Family(is_guardian=False)).wait()
     except NoProgram as error:
         return UnstartedProcess(str(error)).wait()

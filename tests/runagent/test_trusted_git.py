@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from contracts.errors import CouldNotCheck, Unavailable
 from runagent import _direct
+from runagent._cgroup import MARKER_NAME
 from runagent.git import trusted_git
 from runagent.git.repository import admit_repository, choose_base
 from runagent.git.trusted_git import Answer, TrustedGit
+from runagent.leftovers import Leftovers, end_leftovers
 from runagent.process import EndState, ProcessSpec
 from runagent.trees.worktree_metadata import refuse_taken_names
 from tests.support.repositories import git, make_repository
@@ -84,6 +90,39 @@ def test_a_git_that_does_not_end_is_ended_and_told(
     monkeypatch.setattr(trusted_git, "_COMMAND_TIMEOUT_S", 0.5)
     with pytest.raises(Unavailable, match="did not end"):
         TrustedGit(str(repo)).ask("hang")
+
+
+def test_a_git_that_hangs_is_found_by_its_runs_marker_when_whoever_asked_was_killed(
+    tmp_path: Path,
+) -> None:
+    if not trusted_git.can_run_directly():
+        pytest.skip("this platform has no descriptors of processes")
+    repo = make_repository(tmp_path / "repo")
+    (repo / ".git" / "HEAD").unlink()
+    os.mkfifo(repo / ".git" / "HEAD")
+    code = "import sys; from runagent.git.trusted_git import *; TrustedGit(sys.argv[1]).ask('log')"
+    marker = secrets.token_hex(16)
+    environment = {**os.environ, MARKER_NAME: marker}
+    asking = subprocess.Popen([sys.executable, "-c", code, repo], env=environment)
+    try:
+        hanging = _first_child(asking.pid)
+    finally:
+        asking.kill()
+        asking.wait()
+    assert end_leftovers(Leftovers(markers=frozenset({marker})), grace_s=1.0).left == 0
+    assert not psutil.pid_exists(hanging.pid) or hanging.status() == psutil.STATUS_ZOMBIE
+
+
+def _first_child(pid: int) -> psutil.Process:
+    """Wait for a program that the process `pid` has started, and return it."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        for child in psutil.Process(pid).children():
+            with contextlib.suppress(psutil.Error):
+                if child.name() == "git":
+                    return child
+        time.sleep(0.01)
+    raise AssertionError("no git was started")
 
 
 def test_an_answer_too_long_to_keep_is_told_and_not_cut(
