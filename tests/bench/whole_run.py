@@ -21,7 +21,7 @@ from typing import Any
 from tests.bench.harness import NOT_MEASURED, Row, in_turns, place, run, timed
 from tests.support.fleet import Machine, git
 
-BOUND_S = 300
+BOUND_S = 420
 _BASELINE = "`git worktree add` and two `git status`"
 _AGENT = """#!/bin/sh
 case "$*" in --version|--help) echo "scripted 1.2.3"; exit 0;; esac
@@ -34,7 +34,7 @@ echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Don
 def rows(quick: bool) -> Iterator[Row]:
     """Yield the run without a spare, and with one where there are any: the two and plain git take
     turns, so that both are held against the same looks at a disk that swings."""
-    files, rounds = (1_000, 3) if quick else (10_000, 5)
+    files, rounds = (1_000, 3) if quick else (10_000, 7)
     with place() as folder:
         repo = make_large_repository(folder / "repo", files)
         size = sum(file.stat().st_size for file in repo.rglob("*.txt")) / 1e6
