@@ -15,7 +15,7 @@ import sys
 
 from runagent._cgroup import MARKER_NAME
 from runagent._family import Family
-from runagent._program import NoProgram, find_program
+from runagent._program import NoProgram, explain, find_program
 from runagent._short import ShortProcess
 from runagent._unstarted import UnstartedProcess
 from runagent.process import ProcessOutcome, ProcessSpec
@@ -35,6 +35,7 @@ def can_run_directly() -> bool:
 def run_directly(spec: ProcessSpec) -> ProcessOutcome:
     """Run `spec` to its end and return how that was; NOT_STARTED says why. An interruption ends it
     and is raised."""
+    program = spec.argv[0]
     try:
         program = find_program(spec)
         marker = spec.marker or spec.env.get(MARKER_NAME) or secrets.token_hex(16)
@@ -42,5 +43,4 @@ def run_directly(spec: ProcessSpec) -> ProcessOutcome:
     except NoProgram as error:
         return UnstartedProcess(str(error)).wait()
     except OSError as error:
-        told = f"no process could be made: {error.strerror}"
-        return UnstartedProcess(told).wait()
+        return UnstartedProcess(explain("exec", error.errno or 0, spec, program)).wait()

@@ -88,10 +88,10 @@ class TrustedGit:
 
     def _answer(self, outcome: ProcessOutcome, name: str) -> Answer:
         if outcome.state is EndState.NOT_STARTED:
-            raise Unavailable(
-                f"git cannot be started here: {outcome.why}",
-                remedy="install git and put it on PATH",
-            )
+            why, _, remedy = outcome.why.removesuffix(")").rpartition(" (")
+            if not why or "not found" in why:
+                why, remedy = why or outcome.why, "install git and put it on PATH"
+            raise Unavailable(f"git cannot be started here: {why}", remedy=remedy)
         if outcome.state is not EndState.EXITED:
             limit = f"{_COMMAND_TIMEOUT_S:.0f} s"
             raise Unavailable(

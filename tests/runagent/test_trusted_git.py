@@ -80,6 +80,28 @@ def test_without_git_it_is_told_what_to_install(
     with pytest.raises(Unavailable, match="git") as caught:
         TrustedGit(str(tmp_path)).ask("version")
     assert "install git" in caught.value.remedy
+    assert str(caught.value).count("install") == 1
+
+
+def test_a_git_that_is_there_and_does_not_start_is_told_with_what_mends_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not trusted_git.can_run_directly():
+        pytest.skip("this platform has no descriptors of processes")
+    program = tmp_path / "git"
+    program.write_text("#!/no/such/interpreter\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = []
+    for mode in (0o644, 0o755):
+        program.chmod(mode)
+        with pytest.raises(Unavailable) as caught:
+            TrustedGit(str(tmp_path)).ask("version")
+        told.append(str(caught.value))
+    before = f"git cannot be started here: {program}"
+    assert told == [
+        f"{before} is not executable (chmod +x it)",
+        f"{before}: the interpreter on its first line is missing (install it)",
+    ]
 
 
 def test_a_git_that_does_not_end_is_ended_and_told(
