@@ -43,6 +43,8 @@ class _Uses:
         self._all: weakref.WeakSet[KeptConnections] = weakref.WeakSet()
         self._changed = threading.Condition()
         self._is_forking = False
+        self._waiting = 0  # forks
+        self._own = threading.local()
 
     def know(self, kept: KeptConnections) -> None:
         """Close what `kept` has idle before each fork."""
@@ -50,21 +52,36 @@ class _Uses:
             self._all.add(kept)
 
     def begin(self) -> None:
-        """Count one more, once no fork is under way."""
+        """Count one more, once no fork is under way or waits for its turn: busy threads would never
+        let it have one. A thread that has a use already goes on, since the fork waits for that."""
         with self._changed:
+            if not self._depth:
+                self._changed.wait_for(lambda: not self._waiting)
+            self._own.depth = self._depth + 1
             self.count += 1
 
     def end(self) -> None:
         """Count one less."""
         with self._changed:
+            self._own.depth = self._depth - 1
             self.count -= 1
             self._changed.notify_all()
+
+    @property
+    def _depth(self) -> int:
+        """Return how many uses this thread has."""
+        return int(getattr(self._own, "depth", 0))
 
     def before_fork(self) -> None:
         """Wait for the uses that are under way, close what is idle, and let none begin."""
         self._changed.acquire()
-        is_free = self._changed.wait_for(lambda: self.count == 0, _FORK_WAITS_S)
-        self._is_forking = True  # not before: another thread may fork while this one waits
+        is_free = False
+        self._waiting += 1
+        try:
+            is_free = self._changed.wait_for(lambda: self.count == 0, _FORK_WAITS_S)
+        finally:  # a Ctrl-C stops the wait, and never the fork
+            self._waiting -= 1
+            self._is_forking = True  # not before: another thread may fork while this one waits
         if is_free:
             for kept in self._all:
                 kept.close()
@@ -73,7 +90,13 @@ class _Uses:
         """Let uses begin again, in either process."""
         if self._is_forking:
             self._is_forking = False
+            self._changed.notify_all()
             self._changed.release()
+
+    def after_fork_in_child(self) -> None:
+        """Let uses begin again in a child: the forks that waited were other threads'."""
+        self._waiting = 0
+        self.after_fork()
 
 
 _USES: Final = _Uses()
@@ -81,7 +104,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_USES.before_fork,
         after_in_parent=_USES.after_fork,
-        after_in_child=_USES.after_fork,
+        after_in_child=_USES.after_fork_in_child,
     )
 
 

@@ -16,6 +16,7 @@ from dispatch.queue.link import BrokerLink, translated
 
 # KEYS: the results of all jobs, their receipts, their claims, then lists. ARGV: how many jobs, and
 # their ids. What is there of all of them is counted first, and looked for where there is something.
+# A claim of another type is none: no host wrote it.
 _UNSETTLED: Final = """
 local n, open, found = tonumber(ARGV[1]), {}, {}
 local function count(first, jobs)
@@ -52,11 +53,10 @@ for k = 3 * n + 1, #KEYS do
         until #part < 1000 or left == 0
     end
 end
-local lost = {}
 for _, i in ipairs(rest) do
-    if is_open[ARGV[i + 1]] then lost[#lost + 1] = i end
+    local is_lost = is_open[ARGV[i + 1]]
+    if is_lost and redis.call('TYPE', KEYS[2 * n + i]).ok ~= 'string' then add({i}) end
 end
-if count(2 * n, lost) < #lost then add(without(2 * n, lost)) end
 return found
 """
 _JOBS_MAX: Final = 500  # of one script, so that it holds the broker up for no more than moments

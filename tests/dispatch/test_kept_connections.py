@@ -31,6 +31,15 @@ sent.note_pushed([JOB.job_id], now=1_001)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
+_LOOK_AND_CLOSE = """
+import sys
+from pathlib import Path
+from dispatch.sent import SentJobs
+sent = SentJobs(Path(sys.argv[1]))
+print(len(sent.recent(9)))
+sent.close()
+"""
+
 _FORK = """
 import os, sys
 from dataclasses import replace
@@ -99,6 +108,73 @@ sent.close()
 if child:
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
+"""
+
+# At any moment one of two threads has a use, and begins the next before the other one ends.
+_FORK_AMONG_BUSY_THREADS = """
+import itertools, os, sys, threading
+from dataclasses import replace
+from pathlib import Path
+from dispatch.sent import SentJobs
+from tests.dispatch.test_sent import JOB
+sent = SentJobs(Path(sys.argv[1]))
+sent.record([JOB], now=1_000)
+ended, entries = threading.Event(), itertools.count()
+turns, leave = ([threading.Semaphore(n), threading.Semaphore(0)] for n in (1, 0))
+def use(mine, other):
+    while not ended.is_set():
+        if turns[mine].acquire(timeout=0.05):
+            with sent._file.reading():
+                if next(entries):
+                    leave[other].release()
+                turns[other].release()
+                leave[mine].acquire(timeout=2)  # until the other one has begun
+threads = [threading.Thread(target=use, args=pair) for pair in ((0, 1), (1, 0))]
+for thread in threads:
+    thread.start()
+child = os.fork()
+ended.set()
+sent.record([replace(JOB, job_id=("c" if child else "b") * 20)], now=1_000)
+sent.close()
+if child:
+    for thread in threads:
+        thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+# Ctrl-C comes while a fork waits for a write of another thread.
+_INTERRUPT_A_FORK = """
+import os, signal, sys, threading
+from dataclasses import replace
+from pathlib import Path
+from dispatch.sent import SentJobs
+from tests.dispatch.test_sent import JOB
+sent = SentJobs(Path(sys.argv[1]))
+sent.record([JOB], now=1_000)
+begun, ends = threading.Event(), threading.Event()
+def write():
+    with sent._file.writing() as connection:
+        begun.set()
+        ends.wait()
+        connection.execute("INSERT INTO keys VALUES ('s', 'n', 'a', 1)")
+def record():
+    sent.record([replace(JOB, job_id="c" * 20)], now=1_000)
+writer = threading.Thread(target=write, daemon=True)
+writer.start()
+begun.wait()
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+ends.set()
+later = threading.Thread(target=record, daemon=True)
+for thread in (writer, later):
+    if thread is later:
+        thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+assert os.waitpid(child, 0)[1] == 0
+sent.close()
 """
 
 
@@ -180,10 +256,29 @@ def test_a_key_is_on_the_disk_itself_and_other_jobs_with_the_system(path: Path) 
     sent.close()
 
 
+def test_a_second_connection_gives_up_no_lock_of_the_first(path: Path) -> None:
+    sent = SentJobs(path)
+    sent.record([JOB], now=1_000)
+    with sent._file.reading(), sent._file.reading():
+        pass
+    other = _run(_LOOK_AND_CLOSE, path)
+    assert other.returncode == 0, other.stderr
+    sent.record([replace(JOB, job_id="b" * 20)], now=1_000)
+    seen = _run(_LOOK_AND_CLOSE, path)
+    assert (seen.returncode, seen.stdout) == (0, b"2\n"), seen.stderr
+    sent.close()
+
+
 @pytest.mark.linux
 @pytest.mark.parametrize(
     ("program", "recorded"),
-    [(_FORK, "abc"), (_CLOSE_BESIDE_A_CHILD, "abcd"), (_FORK_AMID_A_WRITE, "abc")],
+    [
+        (_FORK, "abc"),
+        (_CLOSE_BESIDE_A_CHILD, "abcd"),
+        (_FORK_AMID_A_WRITE, "abc"),
+        (_FORK_AMONG_BUSY_THREADS, "abc"),
+        (_INTERRUPT_A_FORK, "ac"),
+    ],
 )
 def test_a_forked_process_opens_its_own_and_harms_nobody(
     path: Path, program: str, recorded: str

@@ -49,6 +49,16 @@ def test_a_hosts_job_that_is_in_no_list_is_pushed_again_until_somebody_claims_it
     assert desk.queued(QUEUE) == []
 
 
+def test_what_is_no_claim_keeps_no_lost_job_from_being_pushed_again(desk: Desk) -> None:
+    with desk.client() as client:
+        (job,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
+        with desk.broker.client() as redis:
+            redis.flushall()
+            redis.hset(naming.claim_key(job.job_id), "no", "claim")
+        assert client.sweep() == [Swept(job.job_id, Did.QUEUED)]
+        assert desk.queued("fd.lane.A@PC1") == [job.job_id]
+
+
 def test_jobs_and_wait_push_again_by_themselves(desk: Desk) -> None:
     with desk.client() as client:
         (one,) = client.enqueue_agent(PAYLOAD, lane="A", targets=["PC1"])
