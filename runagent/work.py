@@ -30,7 +30,7 @@ from runagent.settling import settle
 from runagent.trees.worktree import Worktree, stands_in_place
 from runagent.validation_run import never_started, plan_validation, run_plan
 from validation.checks import attempted_lines, plan_checks, validation_of
-from validation.verdict import goes_on_to_validation, may_retry
+from validation.verdict import AgentEnd, goes_on_to_validation, may_retry
 
 SETTLE_S: Final = 1.0  # what others are in the middle of takes milliseconds: a ref, a removal
 _PLANTED_NAMED: Final = 5
@@ -64,7 +64,9 @@ def work(
         enter(ports, "looking")
         collector.after_agent()
     findings.add_risks(box.bring_home())
-    is_quiet = Capability.PROCESSES in ports.sandbox.enforces  # nothing of the agent's lives on
+    # Nothing of the agent's lives on: its box saw to that, and its own end was reported.
+    was_ended = findings.agent.end in (AgentEnd.TIMED_OUT, AgentEnd.ABORTED)
+    is_quiet = Capability.PROCESSES in ports.sandbox.enforces and not was_ended
     if goes_on_to_validation(findings.agent):
         with _looking(findings):
             box.renew()

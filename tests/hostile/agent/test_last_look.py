@@ -30,9 +30,9 @@ class _WritesAtTheLastLook:
         del text
 
 
-def _changed(bench: BoxBench, **fields: str) -> set[str]:
+def _changed(bench: BoxBench, act: str = "", **fields: object) -> set[str]:
     watch = _WritesAtTheLastLook(bench.folder / "repo-agents")
-    result = bench.act("echo x >> a.txt", ports={"watch": watch}, **fields)
+    result = bench.act(f"echo x >> a.txt\n{act}", ports={"watch": watch}, **fields)
     assert "a.txt" in result.changed_files
     return set(result.changed_files)
 
@@ -46,6 +46,10 @@ def test_where_something_of_an_agent_may_live_on_the_tree_is_looked_at_again(
 
 def test_after_a_validation_the_tree_is_looked_at_again(make: Make) -> None:
     assert "late.txt" in _changed(make("bwrap"), validateCommand="true")
+
+
+def test_after_an_agent_that_did_not_end_by_itself_the_tree_is_looked_at_again(make: Make) -> None:
+    assert "late.txt" in _changed(make("bwrap"), "sleep 60", timeoutSec=2)
 
 
 def test_without_a_validation_a_box_that_lets_nothing_live_on_is_looked_into_once(
