@@ -177,7 +177,10 @@ def _how_far(come: _Come, wanted: WantedMany) -> tuple[str, str]:
     if queued == len(places):
         return words, "nothing is left to send"
     if wanted.key is not None:
-        return words, "the same again with the same key queues each of them once"
+        once = "the same again with the same key queues each of them once"
+        if asked > queued and not wanted.targets:
+            once += ", or says claim_unknown of one that a host of the lane may have started"
+        return words, once
     rest = "send the rest with an idempotency key: then the same again queues each of it once"
     if asked == queued:
         return words, rest

@@ -13,6 +13,7 @@ import os
 import secrets
 import stat
 import sys
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ from contracts.errors import DiskFull, KeysRefused, Unavailable
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+_MAKING: Final = threading.Lock()  # nobody locks a file before who made it has closed it
 _FILE_MAX_BYTES: Final = 1024 * 1024
 PERMISSIONS_NOTE: Final = (
     "file modes are not checked on Windows: the access list of the profile folder protects them"
@@ -56,6 +58,16 @@ def make_private_folder(path: Path) -> bool:
         what, remedy = f"cannot make the folder {path}", "check its parent folder"
         raise unwritten(what, error, remedy=remedy) from error
     return bool(missing)
+
+
+def make_private_file(path: Path) -> None:
+    """Make an empty file of ours alone (0600) unless something is there. Raises OSError.
+
+    What is there is never opened: closing it would give up every lock that this process has on it,
+    and SQLite in another process would then take away the log that is still to be written.
+    """
+    with _MAKING, contextlib.suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
 
 
 def check_private_folder(path: Path) -> None:

@@ -6,10 +6,8 @@ the disk itself unless the writer says that the system's memory will do. Knows n
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Final
 
 from contracts.errors import Unavailable
 from dispatch.kept_connections import Kept, KeptConnections, identity
-from dispatch.private_files import FILE_MODE, keep_private_folder
+from dispatch.private_files import keep_private_folder, make_private_file
 from dispatch.sqlite_wal import switch_to_wal
 
 _BUSY_S: Final = 10.0  # another process of the same sender may be writing
@@ -87,9 +85,6 @@ CREATE INDEX receipts_untold ON receipts (job_id) WHERE told = 0;
 """
 _STEPS: Final = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 
-# Nobody locks a file before who made it has closed it.
-_CREATING: Final = threading.Lock()
-
 
 class SentFile:
     """One file; nothing is opened before it is used."""
@@ -137,11 +132,8 @@ class SentFile:
             ) from error
 
     def _connect(self) -> Kept:
-        with _CREATING, contextlib.suppress(FileExistsError):
-            # Made by us, so that SQLite's own files beside it take over the mode. Never opened when
-            # it is there: closing it would give up all locks that this process has on it, and
-            # another process would take the log away with what is still to be written.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, FILE_MODE))
+        # Made by us, so that SQLite's own files beside it take over the mode.
+        make_private_file(self._path)
         file = identity(os.stat(self._path))  # before: a file that is replaced now is opened anew
         # One thread at a time has it, and not always the same one.
         connection = sqlite3.connect(self._path, timeout=_BUSY_S, check_same_thread=False)

@@ -7,7 +7,6 @@ Knows nothing of jobs.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from contracts.errors import CouldNotCheck, DiskFull, FleetError, Unavailable
-from dispatch.private_files import make_private_folder, unwritten
+from dispatch.private_files import make_private_file, make_private_folder, unwritten
 from dispatch.sqlite_wal import primary_code, switch_to_wal
 from runagent.disk_floor import free_bytes
 from worker.journal.schema import migrate
@@ -85,8 +84,7 @@ class JournalFile:
 
 def _create_privately(path: Path) -> None:
     make_private_folder(path.parent)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    os.close(descriptor)
+    make_private_file(path)
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
 
