@@ -91,8 +91,9 @@ def _defaults() -> str:
         finally:
             journal.close()
     return (
-        f"sandbox {settings.sandbox_mode} (chose {chosen}), evidence on (three looks; it has no"
-        f" switch), journal synchronous={_SYNCHRONOUS[level]}, concurrency {settings.concurrency}"
+        f"sandbox {settings.sandbox_mode} (chose {chosen}), evidence on (it has no switch: a look"
+        f" after checkout, agent and validation), journal synchronous={_SYNCHRONOUS[level]},"
+        f" concurrency {settings.concurrency}"
     )
 
 
