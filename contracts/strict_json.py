@@ -51,13 +51,12 @@ def parse_strict(
     _check_shape(text, field)
     try:
         value: JsonValue = _DECODER.decode(text)
-    except _Refusal as error:
+    except json.JSONDecodeError as error:
+        where = f"is not JSON{_where(error, text)}"
+        raise _invalid(field, where, "check it with a JSON tool") from error
+    except (_Refusal, ValueError, RecursionError) as error:
         remedy = "keys once, whole numbers within 2^53-1, no NaN"
         raise _invalid(field, str(error), remedy) from error
-    except (ValueError, RecursionError) as error:
-        raise _invalid(
-            field, f"is not JSON{_where(error, text)}", "check it with a JSON tool"
-        ) from error
     if "\\u" in text:  # in UTF-8 a surrogate can stand alone as an escape only
         _check_strings(value, field)
     return value
@@ -126,10 +125,8 @@ def _invalid(field: str, message: str, remedy: str) -> InvalidRequest:
     return InvalidRequest([Problem(field, message, remedy)])
 
 
-def _where(error: Exception, text: str) -> str:
+def _where(error: json.JSONDecodeError, text: str) -> str:
     """Return where the parser stopped: the column, and the line of a text that has several."""
-    if not isinstance(error, json.JSONDecodeError):
-        return ""
     line = f" at line {error.lineno}," if "\n" in text else " at"
     return f"{line} column {error.colno}"
 

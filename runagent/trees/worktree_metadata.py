@@ -20,6 +20,8 @@ from runagent.git.trusted_git import Answer, TrustedGit, first_line
 
 NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 GIT_LOCK: Final = re.compile(r"'([^'\n]+\.lock)': File exists|could not lock|cannot lock ref")
+# Somebody else's `git worktree prune` took git's new folder away before anything stood in it.
+_PRUNED: Final = re.compile(r"worktrees/[^'\n]*'[^\n]*: No such file or directory")
 PATIENCE_S: Final = 5.0  # git's own locks are held for milliseconds; a stale one for ever
 RETRY_S: Final = 0.1
 _ROOM_BYTES: Final = 65_536  # a branch, an index and their folders take a block each
@@ -99,7 +101,8 @@ def add_worktree(
         )
         if answer.ok:
             return
-        if not GIT_LOCK.search(answer.error) or patience.is_over():
+        passes = GIT_LOCK.search(answer.error) or _PRUNED.search(answer.error)
+        if not passes or patience.is_over():
             _refuse_after(answer, path, git.directory)
         _drop_half_made_branch(git, branch, commit)
         threading.Event().wait(RETRY_S)

@@ -252,6 +252,18 @@ def test_a_short_lock_of_git_is_waited_for(tmp_path: Path) -> None:
     assert prepare(repo, tmp_path / "state", job_id=JOB).branch == f"wt/{JOB}/T-1"
 
 
+def test_a_folder_of_git_that_was_pruned_as_it_was_made_is_made_again(tmp_path: Path) -> None:
+    repo = make_repository(tmp_path / "repo")
+    worktrees = repo / ".git" / "worktrees"
+    worktrees.symlink_to("nowhere")  # git cannot make its folder there, as after a prune
+    control = attempt_git(repo, "worktree", "add", "-b", "control", str(tmp_path / "control"))
+    assert b"No such file or directory" in control.stderr
+    threading.Timer(0.5, worktrees.unlink).start()
+    made = prepare(repo, tmp_path / "state", job_id=JOB)
+    assert made.branch == f"wt/{JOB}/T-1"
+    assert git(repo, "worktree", "list").count(f"[wt/{JOB}/T-1] locked") == 1
+
+
 def test_a_stale_lock_of_git_is_named_after_a_bounded_wait_and_never_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
