@@ -17,6 +17,7 @@ from runagent.evidence.staging import Staged, stage_everything
 from runagent.evidence.traps import find_traps, trap_risk, traps_in
 from runagent.files.manifest import Manifest
 from runagent.git.shadow_git import ShadowGit
+from runagent.side_by_side import side_by_side
 
 _GITLINK = b"160000"
 
@@ -69,9 +70,13 @@ def take_snapshot(
         problems.extend(staged.problems)
     except FleetError as error:
         problems.append(_incomplete("changes could not be staged", error))
-    entries, tree = _read_entries(shadow, deadline, before, problems)
+    told: list[Risk] = []
+    (entries, tree), (changed, renames, ignored) = side_by_side(
+        lambda: _read_entries(shadow, deadline, before, problems),
+        lambda: _read_status(shadow, deadline, told),
+    )
+    problems.extend(told)
     loose.update(_submodule_states(shadow, entries))
-    changed, renames, ignored = _read_status(shadow, deadline, problems)
     return Snapshot(
         changed=changed,
         renames=renames,
@@ -88,10 +93,13 @@ def take_first_snapshot(shadow: ShadowGit, deadline: Deadline) -> Snapshot:
     """Return the fresh checkout as it stands. Where git finds it as our index has it, which is
     nearly always, nothing is staged."""
     problems: list[Risk] = []
-    changed, renames, ignored = _read_status(shadow, deadline, problems)
-    if changed or problems:
+    told: list[Risk] = []
+    (entries, tree), (changed, renames, ignored) = side_by_side(
+        lambda: _read_entries(shadow, deadline, None, problems),
+        lambda: _read_status(shadow, deadline, told),
+    )
+    if changed or told:
         return take_snapshot(shadow, deadline, also=(), before=None)
-    entries, tree = _read_entries(shadow, deadline, None, problems)
     return Snapshot(
         ignored=ignored,
         renames=renames,

@@ -18,6 +18,7 @@ from contracts.run_agent import Risk
 from runagent.deadline import Deadline
 from runagent.evidence.nested import list_nested_files
 from runagent.git.shadow_git import ShadowGit
+from runagent.side_by_side import side_by_side
 
 # A job's copies stay small beside the checkout itself; a 5 GB file is seen without being read.
 COPY_MAX_BYTES: Final = 64 * 1024 * 1024
@@ -50,8 +51,11 @@ def stage_everything(shadow: ShadowGit, deadline: Deadline, also: Iterable[bytes
     or a part of what is new.
     """
     staged = Staged()
-    paths = set(_changed_paths(shadow, deadline))
-    listing, warnings = shadow.run(("ls-files", "-z", "--others", "--exclude-standard"), deadline)
+    changed, (listing, warnings) = side_by_side(
+        lambda: _changed_paths(shadow, deadline),
+        lambda: shadow.run(("ls-files", "-z", "--others", "--exclude-standard"), deadline),
+    )
+    paths = set(changed)
     nested = staged.nested
     for path in listing.split(b"\0"):
         if path.endswith(b"/"):
