@@ -22,6 +22,7 @@ _BUSY_S: Final = 10.0  # another process of the same sender may be writing
 # Of 4 KiB. SQLite's own 1,000 are one batch of many jobs: each would be moved to its place, with
 # two flushes of the disk, before the next one is signed. At most 16 MiB beside the file meanwhile.
 _CHECKPOINT_PAGES: Final = 4_000
+_UNFLUSHED: Final = "PRAGMA synchronous = NORMAL"  # between two uses: many need no more
 KEEP_S: Final = 90 * 86_400  # well beyond the 7 days of a job and the 7 of its result
 
 _FIRST: Final = """
@@ -113,11 +114,13 @@ class SentFile:
         it, together with all that was written after it. Raises Unavailable.
         """
         with self._open() as connection:
-            level = "FULL" if outlives_power else "NORMAL"
-            connection.execute(f"PRAGMA synchronous = {level}")
+            if outlives_power:
+                connection.execute("PRAGMA synchronous = FULL")
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 yield connection
+            if outlives_power:
+                connection.execute(_UNFLUSHED)
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -142,6 +145,7 @@ class SentFile:
             connection.execute("PRAGMA foreign_keys = ON")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
             _bring_up_to_date(connection)
+            connection.execute(_UNFLUSHED)
         except BaseException:
             connection.close()
             raise

@@ -20,6 +20,7 @@ from dispatch.sent_file import SentFile
 from dispatch.sent_keys import AskedOnce
 from tests.dispatch.test_sent import JOB
 
+_NORMAL = 1  # sqlite.org, PRAGMA synchronous
 _RECORD_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
@@ -242,17 +243,19 @@ def test_what_a_killed_process_recorded_is_there(path: Path) -> None:
 
 def test_a_key_is_on_the_disk_itself_and_other_jobs_with_the_system(path: Path) -> None:
     sent, said = SentJobs(path), list[str]()
-    with sent._file.reading() as connection:  # the one that every next use gets
-        connection.set_trace_callback(said.append)
     sent.record([JOB], now=1_000)
+    with sent._file.reading() as connection:  # the one that every next use gets
+        assert connection.execute("PRAGMA synchronous").fetchone() == (_NORMAL,)
+        connection.set_trace_callback(said.append)
     sent.note_pushed([JOB.job_id], now=1_000)
-    assert [words for words in said if "synchronous" in words] == [
-        "PRAGMA synchronous = NORMAL"
-    ] * 2
+    assert "COMMIT" in said
+    assert [words for words in said if "synchronous" in words] == []
     said.clear()
     sent.record_once([replace(JOB, job_id="b" * 20)], AskedOnce("s", "k", "asked"), now=1_000)
     sent.keep_result(JOB.job_id, "r")
-    assert [words for words in said if "synchronous" in words] == ["PRAGMA synchronous = FULL"] * 2
+    told = [words for words in said if "synchronous" in words or words == "COMMIT"]
+    flushed = ["PRAGMA synchronous = FULL", "COMMIT", "PRAGMA synchronous = NORMAL"]
+    assert told == flushed * 2
     sent.close()
 
 
