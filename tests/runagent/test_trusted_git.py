@@ -29,9 +29,14 @@ from tests.support.repositories import git, make_repository
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "gitpython":
         monkeypatch.setattr(trusted_git, "can_run_directly", lambda: False)
-    elif not trusted_git.can_run_directly():
-        pytest.skip("this platform has no descriptors of processes")
+    else:
+        _need_descriptors()
     return str(request.param)
+
+
+def _need_descriptors() -> None:
+    if not trusted_git.can_run_directly():
+        pytest.skip("platform: it has no descriptors of processes")
 
 
 def test_an_answer_is_the_bytes_and_the_code_that_git_ended_with(tmp_path: Path, way: str) -> None:
@@ -86,8 +91,7 @@ def test_without_git_it_is_told_what_to_install(
 def test_a_git_that_is_there_and_does_not_start_is_told_with_what_mends_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not trusted_git.can_run_directly():
-        pytest.skip("this platform has no descriptors of processes")
+    _need_descriptors()
     program = tmp_path / "git"
     program.write_text("#!/no/such/interpreter\n")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -117,8 +121,7 @@ def test_a_git_that_does_not_end_is_ended_and_told(
 def test_a_git_that_hangs_is_found_by_its_runs_marker_when_whoever_asked_was_killed(
     tmp_path: Path,
 ) -> None:
-    if not trusted_git.can_run_directly():
-        pytest.skip("this platform has no descriptors of processes")
+    _need_descriptors()
     repo = make_repository(tmp_path / "repo")
     (repo / ".git" / "HEAD").unlink()
     os.mkfifo(repo / ".git" / "HEAD")
@@ -169,8 +172,7 @@ def test_a_program_that_cannot_be_started_directly_is_an_outcome(tmp_path: Path)
 
 
 def test_asking_on_linux_loads_no_gitpython_and_leaves_no_child(tmp_path: Path) -> None:
-    if not trusted_git.can_run_directly():
-        pytest.skip("this platform has no descriptors of processes")
+    _need_descriptors()
     repo = make_repository(tmp_path / "repo")
     code = (
         "import os, sys\n"
